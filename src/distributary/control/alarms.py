@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple
 from distributary.control import lag as lags
 from distributary.control.lag import Lag, LagTracker
 from distributary.control.observation import ComponentReport, Observation, ViewState
-from distributary.model.build import Definition
+from distributary.model.build import BuildStatus, Definition
 from distributary.store.store_types import BuildInfo
 
 Severity = Literal["error", "warning"]
@@ -269,7 +269,7 @@ def _build(
 ) -> Iterator[Alarm]:
     describe = f"See: distributary view describe {name}"
     now = observation.overview.views[name].info.now if observation.overview is not None else observation.time
-    if build.status == "stopped":
+    if build.status == BuildStatus.STOPPED:
         text = f"view {name} is stopped: {build.reason or 'no reason given'}"
         yield Alarm("view-stopped", name, text, "See: docs/how-to/when-a-view-is-stopped.md")
         return
@@ -287,7 +287,7 @@ def _build(
     if lag.stalled_for >= STALLED:
         text = f"view {name}: {lag.records:,} records wait and none was folded for {lag.stalled_for:.0f} s"
         yield Alarm("view-stalled", name, text, describe)
-    elif lag.seconds >= BEHIND and build.status == "live":
+    elif lag.seconds >= BEHIND and build.status == BuildStatus.LIVE:
         text = f"view {name} is {lag.seconds:.0f} s behind: {lag.records:,} records wait"
         hint = "Give its topic more partitions, or the reducers more cores"
         yield Alarm("view-behind", name, text, hint)

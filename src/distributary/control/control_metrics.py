@@ -12,6 +12,7 @@ from distributary.control.monitor import Assessment
 from distributary.control.observation import Overview
 from distributary.control.view_description import describe_view
 from distributary.httpd.prometheus_text import Sample, counter, gauge
+from distributary.model.build import BuildStatus
 
 # metric, help, its value in a described view
 VIEW_COUNTERS: tuple[tuple[str, str, Callable[[dict[str, Any]], Any]], ...] = (
@@ -29,7 +30,7 @@ VIEW_GAUGES: tuple[tuple[str, str, Callable[[dict[str, Any]], Any]], ...] = (
     ),
     ("view_rate", "Records folded per second.", lambda view: view.get("rate")),
     ("view_subscribers", "Current subscribers.", lambda view: view.get("subscribers")),
-    ("view_live", "1 if the view is live.", lambda view: int(view.get("status") == "live")),
+    ("view_live", "1 if the view is live.", lambda view: int(view.get("status") == BuildStatus.LIVE)),
     ("view_stale", "1 if its source sends nothing.", lambda view: int(view["stale"])),
     ("view_building", "1 while a build is under way.", lambda view: int(_is_building(view))),
 )
@@ -93,4 +94,4 @@ def _of_stack(observed: Assessment, overview: Overview) -> Iterator[Metric]:
 
 
 def _is_building(view: dict[str, Any]) -> bool:
-    return view.get("status") == "building" or bool(view["next"])
+    return view.get("status") == BuildStatus.BUILDING or bool(view["next"])

@@ -20,7 +20,7 @@ from distributary.control.view_routes import require_view
 from distributary.errors import BadRequest, FormatNotOffered, PageGone, ViewBuilding, ViewBusy
 from distributary.httpd.authorization import grant_of, grants_of, narrow_query
 from distributary.httpd.content_negotiation import choose
-from distributary.model.build import Build
+from distributary.model.build import Build, BuildStatus
 from distributary.model.query import Query
 from distributary.store.build_scan import StaleRead
 from distributary.store.consistent_read import ATTEMPTS, read_unregistered
@@ -115,9 +115,9 @@ async def _live(context: Context, name: str) -> tuple[int, Build, BuildInfo]:
     info = await require_view(context, name)
     build = Build(name, info.live)
     found = await context.reader.build(build) if info.live else None
-    if found is None or found.status == "building":
+    if found is None or found.status == BuildStatus.BUILDING:
         raise ViewBuilding(f'the view "{name}" is being built', hint="retry when it is live")
-    if found.status != "live":
+    if found.status != BuildStatus.LIVE:
         raise ViewBuilding(f'the view "{name}" is stopped', hint="see why: distributary status")
     return info.now, build, found
 

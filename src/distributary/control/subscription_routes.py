@@ -28,7 +28,7 @@ from distributary.errors import (
 from distributary.httpd.authorization import AUTHORIZATION, grant_of, grants_of, narrow_query
 from distributary.httpd.listener import client_of
 from distributary.httpd.request_body import read_object
-from distributary.model.build import Build
+from distributary.model.build import Build, BuildStatus
 from distributary.model.channel_name import with_fields
 from distributary.model.command import Command
 from distributary.model.query import Query
@@ -146,9 +146,9 @@ async def _send(context: Context, command: Command) -> None:
 
 async def _servable(context: Context, name: str, info: ViewInfo) -> None:
     build = await context.reader.build(Build(name, info.live)) if info.live else None
-    if build is None or build.status == "building":
+    if build is None or build.status == BuildStatus.BUILDING:
         raise ViewBuilding(f'the view "{name}" is being built', hint="try again when it is live")
-    if build.status == "stopped" and not build.seq:
+    if build.status == BuildStatus.STOPPED and not build.seq:
         raise ViewBuilding(
             f'the view "{name}" is stopped',
             hint="see why: distributary status",

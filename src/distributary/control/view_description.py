@@ -8,6 +8,7 @@ from typing import Any
 
 from distributary.control.lag import Lag
 from distributary.control.observation import Overview
+from distributary.model.build import BuildStatus
 from distributary.store.store_types import BuildInfo
 
 FIGURES = ("engine", "engine_reason", "events_lag", "rekeyed", "queries")
@@ -89,7 +90,7 @@ def _describe_build(
     }
     ends = lag.ends if lag is not None else {}
     if build is None:
-        return {"build": id, "status": "building", "reason": "", **figures}
+        return {"build": id, "status": BuildStatus.BUILDING, "reason": "", **figures}
     return {
         "build": id,
         "status": build.status,

@@ -17,7 +17,7 @@ from distributary.control.view_description import Lags, describe_view
 from distributary.errors import BadDefinition, ConfigError, Forbidden, ViewNotFound
 from distributary.httpd.authorization import grant_of
 from distributary.httpd.request_body import read_object
-from distributary.model.build import Definition
+from distributary.model.build import BuildStatus, Definition
 from distributary.model.feed import Feed
 from distributary.store.store_types import ViewInfo
 
@@ -62,7 +62,11 @@ async def define(request: web.Request) -> web.Response:
     _require_consistent_feeds(definition, overview)
     before = overview.views.get(name)
     same = before is not None and before.info.live == definition.build
-    state = before.live.status if before is not None and before.live is not None and same else "building"
+    state = (
+        before.live.status
+        if before is not None and before.live is not None and same
+        else BuildStatus.BUILDING
+    )
     if before is not None and before.info.definition == definition.text and not before.info.next:
         return web.json_response({"name": name, "build": definition.build, "state": state, "changed": False})
     await context.write(context.writer.define, name, definition.build, definition.text)

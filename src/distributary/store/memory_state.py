@@ -48,7 +48,7 @@ class MemoryBuild:
     run: str = ""
     generation: int = 0
     seq: int = 0
-    status: str = "building"
+    status: str = BuildStatus.BUILDING
     fields: dict[str, str] = field(default_factory=dict)
     topic: str = ""
     count: int = 0

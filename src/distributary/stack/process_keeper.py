@@ -105,12 +105,11 @@ class Keeper:
             except Exception as error:  # whatever it is: it must not leave a component without a keeper
                 log.debug("cannot watch %s", self.component.name, exc_info=True)
                 final, why = False, f"it cannot be watched ({type(error).__name__}: {error})"
-            served_well = (
-                time.monotonic() - self._serving_since >= self._policy.healthy or self.component.useful()
-            )
-            failures = self._policy.immediate if served_well else failures + 1
-            # 2. End what is left of it.
+            served = time.monotonic() - self._serving_since
+            # 2. End what is left of it, and read its last lines.
             await self._clear()
+            is_good = served >= self._policy.healthy or self.component.useful()
+            failures = self._policy.immediate if is_good else failures + 1
             tail = log_tail(self.component.log, since=log_start)
             why = with_reason(why, tail)
             # 3. Give it up, or start it again after a pause.

@@ -37,8 +37,8 @@ class Feed:
     partitioned_by: str | None = field(
         default=None,
         metadata=described(
-            "The field of the value by which producers partition the topic. Not set: they use the record "
-            "key. A view with another key is re-keyed before it is reduced.",
+            "The field of the value by which producers partition the topic, as the record key. Not set: the "
+            "record key is not a field. A view with another key is re-keyed before it is reduced.",
             example='"market_id"',
             optional=True,
         ),

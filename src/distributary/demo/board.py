@@ -51,10 +51,15 @@ class Board:
     stale: bool = False
     changes: int = 0
     _heat: Counter[str] = field(default_factory=Counter)
+    """By match, how often its prices moved."""
     _moved: dict[str, tuple[str, float]] = field(default_factory=dict)
+    """By selection, the direction and the time of its last move."""
     _arrivals: deque[float] = field(default_factory=deque)
+    """Times of the changes of the last SPAN seconds."""
     _delays: deque[tuple[float, float]] = field(default_factory=lambda: deque(maxlen=SAMPLES))
+    """Time and latency of these changes."""
     _prices: dict[str, Any] = field(default_factory=dict)
+    """The last price of each selection."""
 
     def apply(self, view: str, change: SubscribedChange, rows: Mapping[str, Row], now: float) -> None:
         """Apply one change of a view; ``rows`` are the view's rows after it."""

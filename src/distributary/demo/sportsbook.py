@@ -54,6 +54,7 @@ class Book:
         self.market = market
         self.status: Status = "open"
         self.noise = [0.0] * len(market.outcomes)
+        """By which each price differs from its chance, in log space."""
         self.chances: tuple[float, ...] = ()
         self.prices: list[Decimal] = []
 
@@ -101,12 +102,16 @@ class Match:
         self.name = f"{self.home} v {self.away}"
         self.game: Game = GAMES[sport](rng, *sides)
         self.heat = rng.uniform(0.5, 2.0)
+        """How often its prices move, compared with other matches."""
         self.kick_off = 0.0
         self.live = False
         self.reopens: float | None = None
+        """When suspended markets open again."""
         self.ended: float | None = None
+        """When the game ended."""
         self.books = [Book(self, market) for market in self.game.markets]
         self.shown: tuple[object, ...] = ()
+        """The scoreboard of the last record."""
         self.update_chances()
         for book in self.books:
             book.reprice()

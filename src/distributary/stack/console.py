@@ -9,7 +9,7 @@ from distributary.stack.component import Event, EventKind
 
 _WIDTH = 12
 
-_OPEN = {
+_LABELS = {
     "http": "page, SSE and metrics",
     "websocket": "WebSocket",
     "socketio": "socket.io",
@@ -53,6 +53,6 @@ def as_json(event: Event) -> str:
 
 def where_to_go(addresses: Mapping[str, str]) -> list[str]:
     """The addresses that can be opened now, best known first."""
-    known = [(text, addresses[name]) for name, text in _OPEN.items() if name in addresses]
-    known += [(name, address) for name, address in addresses.items() if name not in _OPEN]
+    known = [(text, addresses[name]) for name, text in _LABELS.items() if name in addresses]
+    known += [(name, address) for name, address in addresses.items() if name not in _LABELS]
     return [f"{'':<{_WIDTH}}{text:<24}{address}" for text, address in known]

@@ -70,7 +70,9 @@ class Ports:
     def __init__(self, file: Path) -> None:
         self._file = file
         self._chosen = _read(file)
+        """By name: the port, and the configured one that it was chosen for."""
         self._locks: list[IO[bytes]] = []
+        """Lock files of the ports of this stack, until `close`."""
 
     def choose(self, name: str, usual: int, host: str = "127.0.0.1") -> int:
         """The port that ``name`` had before, else the usual one, else a free one: the first not in use.

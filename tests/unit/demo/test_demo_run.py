@@ -43,7 +43,7 @@ def test_packaged_configuration_has_both_views(tmp_path: Path) -> None:
 def test_configuration_without_the_views_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "mine.toml"
     file.write_text('[[feeds]]\nname = "odds"\ntopic = "t"\n[[views]]\nname = "odd"\nfeed = "odds"\n')
-    with pytest.raises(ConfigError, match='no view "odds"'):
+    with pytest.raises(ConfigError, match='unknown view "odds"'):
         configure(file, tmp_path)
 
 

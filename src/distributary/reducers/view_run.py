@@ -115,7 +115,7 @@ class ViewRun:
             self._start()
             names = ", ".join(one.query.name for one in self._queries)
             log.info("view %s: started as %s", self._view.name, names)
-            self._watch(began)
+            self._watch()
         finally:
             if not self._run.only_rekey:
                 self._wait_for_workers(began + STARTING)
@@ -203,12 +203,12 @@ class ViewRun:
 
     # --- watching ---------------------------------------------------------------------------------------
 
-    def _watch(self, began: float) -> None:
+    def _watch(self) -> None:
         """Follow the queries; return when they have ended or must start again, raise what made them fail."""
         context, run, facts = self._context, self._run, self._progress.facts
         facts.engine, facts.reason = run.engine, ""
         facts.status = JobState.LIVE if run.live else JobState.BUILDING
-        checked = mirrored = began
+        began = checked = mirrored = time.monotonic()
         clearing = Clearing(began)
         ticker = self._idle_ticker()
         context.store.save_checkpoint(context.build, CHECKPOINT_MS, CHECKPOINTS)

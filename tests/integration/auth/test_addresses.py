@@ -78,7 +78,7 @@ async def publisher(folder: Path) -> AsyncIterator[str]:
 
 
 @pytest.mark.parametrize("server", [control, gateway, publisher])
-async def test_wrong_tokens_of_one_address_are_answered_only_so_often(server: Any, tmp_path: Path) -> None:
+async def test_invalid_tokens_of_one_address_are_rate_limited(server: Any, tmp_path: Path) -> None:
     async with server(tmp_path) as url, aiohttp.ClientSession() as http:
 
         async def status(address: str) -> int:

@@ -260,35 +260,37 @@ async def options(tmp_path: Path) -> Any:
 
 @pytest.mark.parametrize("format", FORMATS)
 @pytest.mark.parametrize("tried", each(OF_ROWS))
-async def test_rows_by_rest(options: Options, tried: Tried, format: str) -> None:
+async def test_rest_never_returns_hidden_rows(options: Options, tried: Tried, format: str) -> None:
     await options.rows(tried, format)
 
 
 @pytest.mark.parametrize("accept", ["text/event-stream", "application/x-ndjson"])
 @pytest.mark.parametrize("tried", each(OF_STREAM))
-async def test_stream(options: Options, tried: Tried, accept: str) -> None:
+async def test_http_stream_never_sends_hidden_rows(options: Options, tried: Tried, accept: str) -> None:
     await options.stream(tried, accept)
 
 
 @pytest.mark.parametrize("codec", CODECS, ids=lambda codec: codec.subprotocol)
 @pytest.mark.parametrize("tried", each(QUERIES))
-async def test_channel(options: Options, codec: Codec, tried: Tried) -> None:
+async def test_channel_never_sends_hidden_rows(options: Options, codec: Codec, tried: Tried) -> None:
     await options.channel(codec, tried, [])
 
 
 @pytest.mark.parametrize("codec", CODECS, ids=lambda codec: codec.subprotocol)
 @pytest.mark.parametrize("tried", each(OF_DATA))
-async def test_channel_with_data(options: Options, codec: Codec, tried: Tried) -> None:
+async def test_channel_with_data_never_sends_hidden_rows(
+    options: Options, codec: Codec, tried: Tried
+) -> None:
     data = [(name, value) for name, value in tried if (name, value) != UNREGISTERED]
     await options.channel(codec, [one for one in tried if one == UNREGISTERED], data)
 
 
 @pytest.mark.parametrize("tried", each(OF_SUBSCRIPTION))
-async def test_subscription(options: Options, tried: Tried) -> None:
+async def test_subscription_never_sends_hidden_rows(options: Options, tried: Tried) -> None:
     await options.subscription(tried)
 
 
-async def test_start_and_pace_together(options: Options) -> None:
+async def test_start_with_conflation_never_sends_hidden_rows(options: Options) -> None:
     for start, pace in itertools.product(STARTS, PACES.values()):
         await options.stream([*start, *pace[0]], "text/event-stream")
 
@@ -304,7 +306,7 @@ HIDDEN: list[Tried] = [
 
 
 @pytest.mark.parametrize("tried", HIDDEN, ids=str)
-async def test_hidden_column_cannot_be_filtered_or_ordered_by(options: Options, tried: Tried) -> None:
+async def test_query_by_a_hidden_column_is_refused(options: Options, tried: Tried) -> None:
     stand = options.stand
     path = "&".join(f"{name}={quote(str(value), safe=',')}" for name, value in tried)
     if "order" not in dict(tried):

@@ -157,7 +157,7 @@ def every_path() -> set[str]:
     return found | {f"rpc {method}" for method in METHODS}
 
 
-def test_every_path_has_its_case() -> None:
+def test_every_route_has_a_case() -> None:
     assert every_path() - set(CASES) == set(), "write the case of a new route, command or method here"
     assert set(CASES) - every_path() == set(), "the path of a case is gone"
 
@@ -429,7 +429,7 @@ ONCE = sorted({test: name for name, test in reversed(CASES.items())}.items(), ke
         for codec in (CODECS if "command" in name else CODECS[:1])
     ],
 )
-async def test_a_filtered_user_gets_its_own_or_is_refused(test: Case, codec: Codec, tmp_path: Path) -> None:
+async def test_filtered_user_gets_its_own_or_is_refused(test: Case, codec: Codec, tmp_path: Path) -> None:
     async with standing(tmp_path) as stand:
         stand.wire = codec
         await test(stand)

@@ -180,9 +180,7 @@ def eventually(what: Callable[[], bool], passing: type[Exception]) -> None:
         time.sleep(0.05)
 
 
-def test_a_publisher_on_the_network_asks_and_never_writes_down_what_it_is_shown(
-    store: StoreServer, tmp_path: Path
-) -> None:
+def test_publisher_requires_credentials_and_never_logs_them(store: StoreServer, tmp_path: Path) -> None:
     fill(store)
     (tmp_path / "distributary.toml").touch()
     env = environment(
@@ -224,7 +222,7 @@ def test_a_publisher_on_the_network_asks_and_never_writes_down_what_it_is_shown(
 @pytest.mark.parametrize(
     ("module", "part"), [("control", "control"), ("control", "publisher"), ("publisher", "publisher")]
 )
-def test_an_open_stack_does_not_listen_on_the_network(
+def test_open_stack_does_not_listen_on_the_network(
     store: StoreServer, tmp_path: Path, module: str, part: str
 ) -> None:
     (tmp_path / "distributary.toml").touch()

@@ -16,7 +16,7 @@ from distributary.model.view import View
 ODDS = Definition(View("odds", "odds", key="id"), Feed("odds", "sportsbook.odds"))
 
 
-def test_a_view_from_its_definition_to_its_end(start: Start, store: StoreServer) -> None:
+def test_view_from_its_definition_to_its_end(start: Start, store: StoreServer) -> None:
     process = start("distributary.control")
     assert process.component == "control"
     api = client_of(process)
@@ -44,14 +44,14 @@ def test_a_view_from_its_definition_to_its_end(start: Start, store: StoreServer)
     folding.store.close()
 
 
-def test_ready_means_that_all_answer(start: Start) -> None:
+def test_ready_stack_responds(start: Start) -> None:
     api = client_of(start("distributary.control"))
     assert api.get("/healthz") == {"status": "ok"}
     with pytest.raises(NotReady, match="not ready: Kafka does not answer"):
         api.get("/readyz")
 
 
-def test_a_store_that_went_away_is_said_and_comes_back(start: Start, store: StoreServer) -> None:
+def test_unreachable_store_is_reported_until_it_recovers(start: Start, store: StoreServer) -> None:
     api = client_of(start("distributary.control"))
     assert api.call("PUT", "/v1/views/odds", {"feed": "odds", "key": "id"})["changed"]
     store.kill()
@@ -72,7 +72,7 @@ def test_sigterm_is_a_clean_end(start: Start, tmp_path: Path) -> None:
     assert "Traceback" not in (tmp_path / "distributary.control.log").read_text()
 
 
-def test_a_taken_port_is_one_line(start: Start, tmp_path: Path) -> None:
+def test_taken_port_is_one_line(start: Start, tmp_path: Path) -> None:
     start("distributary.control")
     with pytest.raises(AssertionError, match="cannot listen on"):
         start("distributary.control")

@@ -122,7 +122,7 @@ async def test_no_state_shows_half_a_group(api: TestClient[Any, Any], folding: R
     assert len(seen) > 4
 
 
-async def test_what_is_shown_is_what_is_there(api: TestClient[Any, Any], folding: ReducerHarness) -> None:
+async def test_rows_are_those_of_the_view(api: TestClient[Any, Any], folding: ReducerHarness) -> None:
     with Writing(folding):
         await walk(api, "limit=10000")
         await asyncio.sleep(0)

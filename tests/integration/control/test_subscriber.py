@@ -48,7 +48,7 @@ async def test_rows_changes_and_exact_numbers(start: Start, store: StoreServer) 
         assert set(changes.rows) == {"b"}
 
 
-async def test_a_killed_publisher_leaves_no_gap(start: Start, store: StoreServer) -> None:
+async def test_killed_publisher_leaves_no_gap(start: Start, store: StoreServer) -> None:
     folding = live(store)
     publisher = start("distributary.publisher")
     async with (
@@ -66,7 +66,7 @@ async def test_a_killed_publisher_leaves_no_gap(start: Start, store: StoreServer
         assert [(change.op, change.key) for change in found] == [("add", "d"), ("add", "e"), ("add", "f")]
 
 
-async def test_a_restarted_store_gives_a_snapshot(start: Start, store: StoreServer) -> None:
+async def test_restarted_store_gives_a_snapshot(start: Start, store: StoreServer) -> None:
     folding = live(store)
     url = start("distributary.publisher").addresses["websocket"]
     async with asyncio.timeout(40 * LIMIT), subscribe("odds", url=url, timeout=20 * LIMIT) as changes:
@@ -83,7 +83,7 @@ async def test_a_restarted_store_gives_a_snapshot(start: Start, store: StoreServ
         assert set(changes.rows) == {"a", "b", "c"}
 
 
-async def test_refusals_are_final(start: Start, store: StoreServer) -> None:
+async def test_refused_subscriber_does_not_reconnect(start: Start, store: StoreServer) -> None:
     live(store)
     url = start("distributary.publisher").addresses["websocket"]
     async with asyncio.timeout(10 * LIMIT):

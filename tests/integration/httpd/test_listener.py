@@ -33,7 +33,7 @@ async def trickle(writer: asyncio.StreamWriter, data: bytes, pause: float) -> No
 
 
 @on_uvloop
-async def test_a_head_that_never_ends_is_answered_with_408_and_closed() -> None:
+async def test_head_that_never_ends_is_answered_with_408_and_closed() -> None:
     async with serving(header_timeout=0.3) as listener, connected(listener) as (reader, writer):
         sending = asyncio.create_task(trickle(writer, HEAD + b"X-Padding: " + b"x" * 10_000, 0.05))
         assert (await rest(reader)).startswith(b"HTTP/1.1 408 ")
@@ -43,7 +43,7 @@ async def test_a_head_that_never_ends_is_answered_with_408_and_closed() -> None:
 
 
 @on_uvloop
-async def test_a_client_that_says_nothing_is_closed() -> None:
+async def test_client_that_says_nothing_is_closed() -> None:
     async with serving(header_timeout=0.3) as listener, connected(listener) as (reader, _):
         assert await rest(reader) == b""
         assert listener.tally.timed_out == {"head": 1}
@@ -63,7 +63,7 @@ async def test_the_head_of_a_further_request_has_its_deadline_from_its_first_byt
 
 
 @on_uvloop
-async def test_an_idle_connection_is_closed_after_the_keepalive() -> None:
+async def test_idle_connection_is_closed_after_the_keepalive() -> None:
     async with serving(keepalive_timeout=0.3) as listener, connected(listener) as (reader, writer):
         writer.write(HEAD + b"\r\n")
         await reply(reader)
@@ -72,7 +72,7 @@ async def test_an_idle_connection_is_closed_after_the_keepalive() -> None:
 
 
 @on_uvloop
-async def test_a_body_that_trickles_is_answered_with_408_and_closed() -> None:
+async def test_body_that_trickles_is_answered_with_408_and_closed() -> None:
     async with serving(body_timeout=0.4) as listener, connected(listener) as (reader, writer):
         writer.write(POST % (b"/upload", 1000))
         sending = asyncio.create_task(trickle(writer, b"x" * 1000, 0.05))
@@ -82,7 +82,7 @@ async def test_a_body_that_trickles_is_answered_with_408_and_closed() -> None:
 
 
 @on_uvloop
-async def test_a_body_that_trickles_after_its_reply_is_closed_without_another() -> None:
+async def test_body_that_trickles_after_its_reply_is_closed_without_another() -> None:
     async with serving(body_timeout=0.4) as listener, connected(listener) as (reader, writer):
         writer.write(POST % (b"/ignored", 1000))
         sending = asyncio.create_task(trickle(writer, b"x" * 1000, 0.05))
@@ -94,7 +94,7 @@ async def test_a_body_that_trickles_after_its_reply_is_closed_without_another() 
 
 
 @on_uvloop
-async def test_a_long_upload_at_a_decent_rate_is_taken() -> None:
+async def test_long_upload_at_a_decent_rate_is_taken() -> None:
     async with serving(body_timeout=0.3) as listener, connected(listener) as (reader, writer):
         writer.write(POST % (b"/upload", 20 * 4096))
         for _ in range(20):
@@ -105,7 +105,7 @@ async def test_a_long_upload_at_a_decent_rate_is_taken() -> None:
 
 
 @on_uvloop
-async def test_a_body_that_the_server_does_not_read_yet_is_not_cut() -> None:
+async def test_body_that_the_server_does_not_read_yet_is_not_cut() -> None:
     async with serving(body_timeout=0.3) as listener, connected(listener) as (reader, writer):
         writer.write(POST % (b"/unread", 5_000_000) + b"x" * 5_000_000)
         assert json.loads(await reply(reader)) == {"size": 5_000_000}
@@ -113,7 +113,7 @@ async def test_a_body_that_the_server_does_not_read_yet_is_not_cut() -> None:
 
 
 @on_uvloop
-async def test_a_streamed_body_may_trickle_but_not_stop() -> None:
+async def test_streamed_body_may_trickle_but_not_stop() -> None:
     async with serving(body_timeout=0.2) as listener, connected(listener) as (reader, writer):
         writer.write(b"POST /records HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n")
         for _ in range(10):
@@ -125,7 +125,7 @@ async def test_a_streamed_body_may_trickle_but_not_stop() -> None:
 
 
 @on_uvloop
-async def test_a_streamed_body_that_ends_is_answered() -> None:
+async def test_streamed_body_that_ends_is_answered() -> None:
     async with serving(body_timeout=0.2) as listener, connected(listener) as (reader, writer):
         writer.write(POST % (b"/records", 10))
         await trickle(writer, b"x" * 10, 0.05)
@@ -135,7 +135,7 @@ async def test_a_streamed_body_that_ends_is_answered() -> None:
 
 @pytest.mark.parametrize("path", [b"/big", b"/events"])
 @on_uvloop
-async def test_a_client_that_never_reads_is_closed(path: bytes) -> None:
+async def test_client_that_never_reads_is_closed(path: bytes) -> None:
     async with serving(write_timeout=0.4) as listener, connected(listener, small=True) as (_, writer):
         writer.write(HEAD.replace(b"GET /", b"GET " + path) + b"\r\n")
         await until(lambda: listener.tally.timed_out == {"write": 1})
@@ -143,7 +143,7 @@ async def test_a_client_that_never_reads_is_closed(path: bytes) -> None:
 
 
 @on_uvloop
-async def test_a_client_that_never_reads_is_closed_though_it_was_let_go() -> None:
+async def test_client_that_never_reads_is_closed_though_it_was_let_go() -> None:
     """A closed connection with something left to send would wait for its reader for ever."""
     async with (
         serving(write_timeout=0.4, keepalive_timeout=0.1, send_buffer=4096) as listener,
@@ -156,7 +156,7 @@ async def test_a_client_that_never_reads_is_closed_though_it_was_let_go() -> Non
 
 
 @on_uvloop
-async def test_a_slow_reader_gets_everything() -> None:
+async def test_slow_reader_gets_everything() -> None:
     async with serving(write_timeout=0.6) as listener, connected(listener) as (reader, writer):
         writer.write(HEAD.replace(b"GET /", b"GET /big") + b"Connection: close\r\n\r\n")
         size = 0
@@ -168,7 +168,7 @@ async def test_a_slow_reader_gets_everything() -> None:
 
 
 @on_uvloop
-async def test_a_websocket_may_be_silent_for_longer_than_any_request() -> None:
+async def test_websocket_may_be_silent_for_longer_than_any_request() -> None:
     limits: dict[str, Any] = {
         "header_timeout": 0.2,
         "body_timeout": 0.2,
@@ -233,7 +233,7 @@ async def test_clients_behind_a_trusted_proxy_are_bounded_each_by_itself() -> No
 
 
 @on_uvloop
-async def test_a_port_that_is_taken_is_named_with_its_setting() -> None:
+async def test_port_that_is_taken_is_named_with_its_setting() -> None:
     async with serving() as listener:
         other = Listener(
             aiohttp.web.Application(),

@@ -74,7 +74,7 @@ async def line(stream: asyncio.StreamReader | None, word: str) -> str:
     raise AssertionError(f"it ended without {word!r}")
 
 
-async def test_a_process_takes_up_a_new_certificate_and_survives_a_broken_one(
+async def test_process_takes_up_a_new_certificate_and_survives_a_broken_one(
     store: StoreServer, files: Path, tmp_path: Path
 ) -> None:
     fake_view = FakeView(writer=RedisWriter(store.url))
@@ -104,7 +104,7 @@ async def test_a_process_takes_up_a_new_certificate_and_survives_a_broken_one(
             assert await running.wait() == 0
 
 
-async def test_a_certificate_that_cannot_be_used_is_one_line(
+async def test_certificate_that_cannot_be_used_is_one_line(
     store: StoreServer, files: Path, tmp_path: Path
 ) -> None:
     (files / "server.pem").unlink()

@@ -145,7 +145,7 @@ async def handshake(served: Served, name: str, context: ssl.SSLContext) -> str:
         return str(version)
 
 
-def test_all_addresses_that_are_told_are_of_tls(folder: Path) -> None:
+def test_all_reported_urls_use_tls(folder: Path) -> None:
     @on_uvloop
     async def scenario() -> None:
         async with all_served(folder) as served:
@@ -157,7 +157,7 @@ def test_all_addresses_that_are_told_are_of_tls(folder: Path) -> None:
 
 @pytest.mark.parametrize("name", LISTENERS)
 @on_uvloop
-async def test_a_listener_serves_tls_and_nothing_else(folder: Path, name: str) -> None:
+async def test_listener_serves_tls_and_nothing_else(folder: Path, name: str) -> None:
     async with all_served(folder) as served:
         await works(served, name, served.context())
         # Plain HTTP is closed at once, without an answer, and nobody else is harmed.
@@ -174,7 +174,7 @@ async def test_a_listener_serves_tls_and_nothing_else(folder: Path, name: str) -
 
 @pytest.mark.parametrize("name", LISTENERS)
 @on_uvloop
-async def test_a_listener_refuses_versions_before_1_2(folder: Path, name: str) -> None:
+async def test_listener_refuses_versions_before_1_2(folder: Path, name: str) -> None:
     async with all_served(folder) as served:
         for version in (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3):
             good = served.context()
@@ -192,7 +192,7 @@ async def test_a_listener_refuses_versions_before_1_2(folder: Path, name: str) -
 
 @pytest.mark.parametrize("name", LISTENERS)
 @on_uvloop
-async def test_a_listener_that_asks_for_client_certificates_serves_nobody_else(
+async def test_listener_that_asks_for_client_certificates_serves_nobody_else(
     folder: Path, name: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     async with all_served(folder, mutual=True) as served:
@@ -249,7 +249,7 @@ def tls_of(folder: Path) -> dict[str, Any]:
 
 
 @on_uvloop
-async def test_a_handshake_that_never_ends_is_closed(folder: Path) -> None:
+async def test_handshake_that_never_ends_is_closed(folder: Path) -> None:
     limits = tls_of(folder) | {"header_timeout": 0.3}
     async with serving(FakeView(), **limits) as publisher, asyncio.timeout(WAIT):
         for port in (publisher.websocket.port, publisher.http.port):
@@ -261,7 +261,7 @@ async def test_a_handshake_that_never_ends_is_closed(folder: Path) -> None:
 
 
 @on_uvloop
-async def test_a_head_that_never_ends_is_closed_by_tls_too(folder: Path) -> None:
+async def test_head_that_never_ends_is_closed_by_tls_too(folder: Path) -> None:
     limits = tls_of(folder) | {"header_timeout": 0.3}
     context = ssl.create_default_context(cafile=folder / "ca.pem")
     async with serving(FakeView(), **limits) as publisher, asyncio.timeout(WAIT):
@@ -275,7 +275,7 @@ async def test_a_head_that_never_ends_is_closed_by_tls_too(folder: Path) -> None
 
 
 @on_uvloop
-async def test_a_client_that_never_reads_is_closed_by_tls_too(folder: Path) -> None:
+async def test_client_that_never_reads_is_closed_by_tls_too(folder: Path) -> None:
     context = ssl.create_default_context(cafile=folder / "ca.pem")
     async with listening(**tls_of(folder), write_timeout=0.4) as listener, asyncio.timeout(WAIT):
         reader, writer = await asyncio.open_connection("127.0.0.1", listener.port, ssl=context, limit=1024)
@@ -291,7 +291,7 @@ async def test_a_client_that_never_reads_is_closed_by_tls_too(folder: Path) -> N
 
 
 @on_uvloop
-async def test_a_websocket_that_never_reads_is_closed_by_tls_too(folder: Path) -> None:
+async def test_websocket_that_never_reads_is_closed_by_tls_too(folder: Path) -> None:
     limits = tls_of(folder) | {"queue_bytes": 200_000}
     context = ssl.create_default_context(cafile=folder / "ca.pem")
     async with serving(FakeView(), **limits) as publisher, asyncio.timeout(WAIT):
@@ -350,7 +350,7 @@ async def test_our_subscriber_shows_its_certificate(folder: Path, environment: C
 
 
 @on_uvloop
-async def test_a_stack_of_this_folder_is_known_by_its_certificate(folder: Path) -> None:
+async def test_stack_of_the_folder_is_trusted_by_its_certificate(folder: Path) -> None:
     """Under whatever name it was made for; and no other certificate will do, of whatever CA."""
     (folder / "server.pem").unlink()
     dev_certificates.create_server(folder, ["stream.example.com"])

@@ -13,14 +13,14 @@ from distributary.errors import ConfigError
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.1.2.3", "::1", "[::1]", "localhost"])
-def test_an_open_stack_may_listen_on_this_machine(host: str) -> None:
+def test_open_stack_may_listen_on_this_machine(host: str) -> None:
     check_exposure(Config(control=Control(host=host), publisher=Publisher(host=host)))
 
 
 @pytest.mark.parametrize(
     "host", ["0.0.0.0", "::", "10.0.0.1", "192.168.1.1", "example.com", "localhost.example.com", ""]
 )
-def test_an_open_stack_may_not_listen_elsewhere(host: str) -> None:
+def test_open_stack_may_not_listen_elsewhere(host: str) -> None:
     for config in (
         Config(control=Control(host=host)),
         Config(publisher=Publisher(host=host)),
@@ -42,7 +42,7 @@ def test_an_open_stack_may_not_listen_elsewhere(host: str) -> None:
 
 
 @given(st.ip_addresses())
-def test_addresses(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> None:
+def test_loopback_addresses_are_recognized(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> None:
     assert is_loopback(str(address)) == address.is_loopback
 
 

@@ -18,7 +18,7 @@ def entry(key: str, **settings: Any) -> str:
     return json.dumps({"hash": f"sha256:{hashlib.sha256(key.encode()).hexdigest()}", **settings})
 
 
-def test_a_made_key_opens_what_its_settings_say() -> None:
+def test_created_key_allows_what_its_settings_say() -> None:
     key, hash = create_key()
     other, _ = create_key()
     assert key != other
@@ -33,20 +33,20 @@ def test_a_made_key_opens_what_its_settings_say() -> None:
     assert other not in str(caught.value)
 
 
-def test_each_key_has_its_own() -> None:
+def test_alarms_of_each_subject_are_separate() -> None:
     keys = ApiKeys({"a": entry("one", views=["x"]), "b": entry("two")}, default_views="all")
     assert keys.find("one").views == ("x",)
     assert keys.find("two").views == ("*",)
 
 
 @given(st.text())
-def test_no_text_is_a_key_by_chance(text: str) -> None:
+def test_no_other_string_matches_a_key(text: str) -> None:
     keys = ApiKeys({"a": entry("a key that nobody guesses")})
     with pytest.raises(TokenRefused):
         keys.find(text)
 
 
-def test_a_longer_text_is_not_cut_to_a_key() -> None:
+def test_longer_string_does_not_match_a_key() -> None:
     keys = ApiKeys({"a": entry("k" * MAX_KEY)})
     assert keys.find("k" * MAX_KEY)
     with pytest.raises(TokenRefused):
@@ -67,13 +67,13 @@ def test_a_longer_text_is_not_cut_to_a_key() -> None:
         ("a", {"admin": True}, "auth.keys.a.admin: unknown field"),
     ],
 )
-def test_settings_that_cannot_be_used_are_told(name: str, settings: dict[str, Any], said: str) -> None:
+def test_invalid_settings_of_a_key_are_refused(name: str, settings: dict[str, Any], said: str) -> None:
     with pytest.raises(ConfigError) as caught:
         ApiKeys({name: entry("key", **settings)})
     assert str(caught.value).startswith(said)
 
 
-def test_two_keys_stand_for_one_user_while_one_takes_the_others_place() -> None:
+def test_two_keys_may_have_the_same_user() -> None:
     keys = ApiKeys({"a": entry("old", views=["x"]), "a-2": entry("new", views=["x"], user="a")})
     assert keys.find("old") == keys.find("new")
     with pytest.raises(ConfigError, match="the same hash"):
@@ -114,9 +114,7 @@ def test_keys_are_read_again_when_the_file_changes(tmp_path: Path) -> None:
     assert not keys.is_current(first)
 
 
-def test_file_that_cannot_be_read_leaves_the_keys_as_they_were(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_invalid_file_leaves_the_keys_unchanged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     file, now = tmp_path / "d.toml", 0.0
     file.write_text("")
     keys = ApiKeys({"a": entry("one")}, file=file, clock=lambda: now)
@@ -128,7 +126,7 @@ def test_file_that_cannot_be_read_leaves_the_keys_as_they_were(
 
 
 @given(st.text(st.characters(categories=("Cs", "L"))))
-def test_bytes_that_are_no_text_are_no_key(text: str) -> None:
+def test_invalid_utf8_matches_no_key(text: str) -> None:
     """A header's bytes that are not UTF-8 come as surrogates."""
     keys = ApiKeys({"a": entry("a key that nobody guesses")})
     with pytest.raises(TokenRefused):

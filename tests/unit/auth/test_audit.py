@@ -37,7 +37,7 @@ def written(tmp_path: Path) -> Written:
     return Written(tmp_path)
 
 
-def test_line_says_when_who_from_where_what_and_what_came_of_it(written: Written) -> None:
+def test_audit_line_has_time_user_address_action_and_result(written: Written) -> None:
     written.audit.write("PUT /v1/views/{name}", "ok", user="ann", address="10.0.0.1", target="odds")
     assert written.lines == [
         {
@@ -54,9 +54,7 @@ def test_line_says_when_who_from_where_what_and_what_came_of_it(written: Written
 
 
 @given(st.text(), st.text(), st.text())
-def test_names_that_a_stranger_chose_make_one_line_of_bounded_length(
-    user: str, target: str, why: str
-) -> None:
+def test_names_from_clients_make_one_line_of_bounded_length(user: str, target: str, why: str) -> None:
     lines: list[bytes] = []
     one = AuditLog("control", Path("/nowhere"))
     one._append = lines.append  # type: ignore[assignment]
@@ -67,7 +65,7 @@ def test_names_that_a_stranger_chose_make_one_line_of_bounded_length(
     assert json.loads(line)["user"] == user[: audit.MAX_TEXT]
 
 
-def test_flood_of_refusals_is_counted_and_not_written(written: Written) -> None:
+def test_many_refusals_are_counted_instead_of_written(written: Written) -> None:
     for _ in range(1000):
         written.refuse()
     assert len(written.lines) == BURST
@@ -81,13 +79,13 @@ def test_flood_of_refusals_is_counted_and_not_written(written: Written) -> None:
     assert "suppressed" not in written.lines[-1]
 
 
-def test_what_was_done_is_always_written(written: Written) -> None:
+def test_changes_are_always_written(written: Written) -> None:
     for _ in range(1000):
         written.audit.write("DELETE /v1/views/{name}", "ok", user="ann", address="::1")
     assert len(written.lines) == 1000
 
 
-def test_many_users_that_are_refused_take_no_memory(
+def test_refusals_of_many_users_take_bounded_memory(
     written: Written, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(audit, "_MAX_SOURCES", 10)
@@ -96,7 +94,7 @@ def test_many_users_that_are_refused_take_no_memory(
     assert len(written.audit._refusals) <= 10
 
 
-def test_file_that_is_full_is_set_aside(written: Written, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_full_log_file_is_rotated(written: Written, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(audit, "MAX_BYTES", 2000)
     for n in range(100):
         written.audit.write("x", "ok", user=str(n), address="::1")
@@ -126,13 +124,15 @@ def test_several_processes_write_whole_lines(tmp_path: Path) -> None:
         assert [line["user"] for line in found if line["part"] == name] == [str(n) for n in range(500)]
 
 
-def test_disk_that_takes_nothing_fails_no_request(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_full_disk_fails_no_request(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     (tmp_path / "audit.log").mkdir()
     AuditLog("control", tmp_path / "audit.log").write("x", "ok", user="ann", address="::1")
     assert "cannot write" in caplog.text
 
 
-def test_log_is_where_the_configuration_says(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_audit_log_is_written_to_the_configured_file(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     for folder in ("data", "logs"):
         (tmp_path / folder).mkdir()
     for name, path in (
@@ -148,7 +148,7 @@ def test_log_is_where_the_configuration_says(tmp_path: Path, capfd: pytest.Captu
     assert json.loads(capfd.readouterr().err)["user"] == "ann"
 
 
-def test_token_in_the_place_of_a_name_is_masked(written: Written) -> None:
+def test_token_in_place_of_a_name_is_masked(written: Written) -> None:
     for secret in (sign(claims()), create_key()[0], f"ds_{'x' * 43}"):
         written.audit.write("POST /v1/tokens/{id}/revoke", "ok", user="eve", address="::1", target=secret)
         assert written.lines[-1]["target"] == "***"

@@ -69,7 +69,7 @@ def with_set(**settings: Any) -> Case:
     return Case(Auth(jwks_url="https://login.example.com/keys", **settings), set=True)
 
 
-async def test_without_settings_everybody_is_let_in() -> None:
+async def test_every_caller_is_accepted_without_settings() -> None:
     gate = Case(Auth()).gate
     assert not gate.on
     assert await gate.by_token("nonsense") is OPEN
@@ -79,7 +79,7 @@ async def test_without_settings_everybody_is_let_in() -> None:
     assert await gate.find_ended([OPEN, Grant("ann", expires_at=1)]) == []
 
 
-async def test_a_token_opens_what_it_says() -> None:
+async def test_token_allows_what_its_claims_say() -> None:
     case = with_secret()
     grant = await case.gate.by_token(sign(claims(rows="country = 'DE'")))
     assert (grant.user, grant.views, grant.rows) == ("ann", ("odds",), (("*", "country = 'DE'"),))
@@ -119,14 +119,14 @@ async def test_files_of_public_keys(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("text", "said"), [(None, "No such file"), (b"x", "not a public key in PEM format")])
-def test_files_that_cannot_be_used_are_told(tmp_path: Path, text: bytes | None, said: str) -> None:
+def test_invalid_files_are_reported(tmp_path: Path, text: bytes | None, said: str) -> None:
     if text is not None:
         (tmp_path / "a.pem").write_bytes(text)
     with pytest.raises(ConfigError, match=said):
         Case(Auth(public_keys=("a.pem",)), tmp_path / "distributary.toml")
 
 
-async def test_a_rotated_key_is_found_and_the_old_one_is_refused() -> None:
+async def test_rotated_key_is_found_and_the_old_one_is_refused() -> None:
     case = with_set()
     case.answer = jwks(jwk(rsa_key(), "old"))
     old, new = sign(claims(), rsa_key(), "RS256", kid="old"), sign(claims(), ec_key(), "ES256", kid="new")
@@ -138,7 +138,7 @@ async def test_a_rotated_key_is_found_and_the_old_one_is_refused() -> None:
     assert await case.reason(old) == "algorithm"
 
 
-async def test_an_unknown_kid_is_fetched_now_and_then_only() -> None:
+async def test_unknown_kid_causes_a_fetch_at_intervals_only() -> None:
     case = with_set()
     case.answer = jwks(jwk(rsa_key(), "a"))
     for n in range(20):
@@ -149,7 +149,7 @@ async def test_an_unknown_kid_is_fetched_now_and_then_only() -> None:
     assert case.fetched == 2
 
 
-async def test_a_wrong_signature_under_a_known_name_fetches_nothing() -> None:
+async def test_wrong_signature_under_a_known_name_fetches_nothing() -> None:
     case = with_set()
     case.answer = jwks(jwk(rsa_key(), "a"))
     case.now += 100
@@ -159,13 +159,13 @@ async def test_a_wrong_signature_under_a_known_name_fetches_nothing() -> None:
     assert case.fetched == 1
 
 
-async def test_a_token_without_a_kid_is_tried_with_every_key_of_the_set() -> None:
+async def test_token_without_a_kid_is_tried_with_every_key_of_the_set() -> None:
     case = with_set()
     case.answer = jwks(jwk(rsa_key("other"), "a"), jwk(rsa_key(), "b"))
     assert (await case.gate.by_token(sign(claims(), rsa_key(), "RS256"))).user == "ann"
 
 
-async def test_an_address_that_does_not_answer() -> None:
+async def test_url_that_does_not_respond_is_an_error() -> None:
     case = with_set()
     token = sign(claims(), rsa_key(), "RS256", kid="a")
     case.answer = OSError("refused")
@@ -180,7 +180,7 @@ async def test_an_address_that_does_not_answer() -> None:
     assert await case.reason(sign(claims(), rsa_key(), "RS256", kid="b")) == "unknown-key"
 
 
-async def test_a_secret_beside_a_key_set_needs_no_fetch() -> None:
+async def test_secret_beside_a_key_set_needs_no_fetch() -> None:
     case = with_set(hmac_secret=SECRET)
     case.answer = OSError("refused")
     assert (await case.gate.by_token(sign(claims()))).user == "ann"
@@ -188,7 +188,7 @@ async def test_a_secret_beside_a_key_set_needs_no_fetch() -> None:
     assert case.fetched == 0
 
 
-async def test_what_cannot_count_is_refused_before_anything_is_fetched() -> None:
+async def test_invalid_token_is_refused_before_keys_are_fetched() -> None:
     case = with_set()
     assert await case.reason("abracadabra") == "malformed"
     assert await case.reason("x" * 100_000) == "too-large"
@@ -209,7 +209,7 @@ async def test_revoking_a_user_ends_what_was_issued_before() -> None:
 
 
 @pytest.mark.parametrize("name", ["Authorization", "authorization"])
-async def test_headers(name: str) -> None:
+async def test_credentials_are_found_in_headers(name: str) -> None:
     case = with_secret(keys={"a": json.dumps({"hash": HASH, "views": ["odds"]})})
     token = sign(claims())
     for value in (f"Bearer {token}", f"bearer  {token} "):
@@ -232,7 +232,7 @@ async def test_headers(name: str) -> None:
         ({"X-API-Key": KEY, "Authorization": f"ApiKey {KEY}"}, "malformed"),
     ],
 )
-async def test_headers_that_do_not_count(headers: dict[str, str], reason: str) -> None:
+async def test_invalid_authorization_headers_are_refused(headers: dict[str, str], reason: str) -> None:
     case = with_secret(keys={"a": json.dumps({"hash": HASH})})
     with pytest.raises(TokenRefused) as caught:
         await case.gate.by_headers(CIMultiDict(headers))
@@ -240,7 +240,7 @@ async def test_headers_that_do_not_count(headers: dict[str, str], reason: str) -
     assert KEY not in str(caught.value)
 
 
-async def test_open_connections_are_asked_about_together() -> None:
+async def test_revocations_of_open_connections_are_read_at_once() -> None:
     case = with_secret(leeway=10.0, keys={"a": json.dumps({"hash": HASH})})
     stays = Grant("bob", issued_at=1, expires_at=int(NOW * 1000))
     over = Grant("cid", expires_at=int(NOW * 1000) - 10_000)
@@ -250,7 +250,7 @@ async def test_open_connections_are_asked_about_together() -> None:
     assert [(grant.user, error.reason) for grant, error in ended] == [("cid", "expired"), ("ann", "revoked")]
 
 
-async def test_what_has_no_store_to_ask_ends_all_the_same() -> None:
+async def test_grants_expire_while_the_store_is_down() -> None:
     case = with_secret(leeway=10.0)
     stays = Grant("bob", expires_at=int(NOW * 1000) - 9_000)
     over = Grant("cid", expires_at=int(NOW * 1000) - 10_000)
@@ -258,13 +258,13 @@ async def test_what_has_no_store_to_ask_ends_all_the_same() -> None:
 
 
 @pytest.mark.parametrize(("left", "ttl"), [(60.0, 60), (0.2, 1), (-5.0, 1)])
-def test_how_long_a_grant_lasts(left: float, ttl: int) -> None:
+def test_seconds_left_of_a_grant(left: float, ttl: int) -> None:
     case = with_secret()
     assert case.gate.seconds_left(Grant("ann", expires_at=int((NOW + left) * 1000))) == ttl
     assert case.gate.seconds_left(Grant("ann")) == 0
 
 
-async def test_a_token_for_one_channel_opens_nothing_else() -> None:
+async def test_token_for_one_channel_allows_nothing_else() -> None:
     case = with_secret()
     token = sign(claims(channel="odds"))
     assert (await case.gate.by_token(token, channel="odds")).channel == "odds"
@@ -275,7 +275,7 @@ async def test_a_token_for_one_channel_opens_nothing_else() -> None:
     assert (await case.gate.by_token(sign(claims()), channel="odds")).channel == ""
 
 
-async def test_tokens_of_the_old_secret_count_while_it_is_replaced() -> None:
+async def test_tokens_of_the_previous_secret_are_accepted() -> None:
     new, old, older = "n" * 32, SECRET, "x" * 32
     case = Case(Auth(hmac_secret=new, previous_hmac_secrets=(old,), revocation_delay=0.0))
     for secret in (new, old):
@@ -283,7 +283,7 @@ async def test_tokens_of_the_old_secret_count_while_it_is_replaced() -> None:
     assert await case.reason(sign(claims(), older)) == "signature"
 
 
-async def test_token_cannot_take_the_place_of_an_api_key() -> None:
+async def test_token_is_refused_as_an_api_key() -> None:
     case = with_secret(keys={"a": json.dumps({"hash": HASH, "views": ["odds"]})})
     assert (await case.gate.by_key(KEY)).user == "key:a"
     assert await case.reason(sign(claims(sub="key:a"))) == "claims"
@@ -336,13 +336,13 @@ async def test_api_key_expires_and_is_revoked_while_it_is_used() -> None:
         await case.gate.by_key(KEY)
 
 
-async def test_api_key_that_was_made_after_a_revocation_counts() -> None:
+async def test_api_key_issued_after_a_revocation_is_accepted() -> None:
     case = with_secret(keys={"a": json.dumps({"hash": HASH, "issued": "2100-01-01"})})
     await case.store.reader.revoke("key:a")
     assert (await case.gate.by_key(KEY)).user == "key:a"
 
 
-async def test_api_key_that_is_gone_from_the_file_ends_what_it_let_in(tmp_path: Path) -> None:
+async def test_removed_api_key_ends_its_connections(tmp_path: Path) -> None:
     file = tmp_path / "distributary.toml"
     entry = f'[auth.keys.a]\nhash = "{HASH}"\n'
     file.write_text(f'[auth]\nhmac_secret = "{SECRET}"\n{entry}')
@@ -390,7 +390,7 @@ async def test_token_is_verified_once_in_a_second(monkeypatch: pytest.MonkeyPatc
     assert verified == [ann, bob, ann, ann]
 
 
-async def test_token_whose_time_ends_while_it_is_remembered_is_refused() -> None:
+async def test_cached_token_is_refused_when_it_expires() -> None:
     case = with_secret(leeway=0.0)
     token = sign(claims(exp=int(NOW) + 1))
     case.now += 0.5
@@ -399,14 +399,14 @@ async def test_token_whose_time_ends_while_it_is_remembered_is_refused() -> None
     assert await case.reason(token) == "expired"
 
 
-async def test_token_that_was_refused_is_not_remembered() -> None:
+async def test_refused_token_is_not_cached() -> None:
     case = with_secret()
     token = sign(claims(), "x" * 40)
     for _ in range(2):
         assert await case.reason(token) == "signature"
 
 
-async def test_remembered_tokens_are_bounded() -> None:
+async def test_cache_of_verified_tokens_is_bounded() -> None:
     case = with_secret()
     for number in range(MAX_CACHED + 10):
         await case.gate.by_token(sign(claims(sub=f"user {number}")))

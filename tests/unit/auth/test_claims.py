@@ -14,7 +14,7 @@ from distributary.errors import TokenRefused
 from distributary.model.field_mask import parse_fields
 
 
-def test_a_token_is_read() -> None:
+def test_token_is_read() -> None:
     body = claims(
         iat=10,
         exp=20.5,
@@ -53,7 +53,7 @@ def test_a_token_is_read() -> None:
     )
 
 
-def test_claims_may_stand_in_one_of_their_own() -> None:
+def test_claims_may_be_nested_in_one_claim() -> None:
     body = {"sub": "ann", "views": ["*"], "operator": "admin", "ours": {"views": ["odds"]}}
     grant = of_token(body, claim="ours")
     assert (grant.views, grant.operator) == (("odds",), Operator.NONE)
@@ -108,7 +108,7 @@ def test_views_that_are_not_named_are_none_or_all_by_setting() -> None:
     ],
     ids=str,
 )
-def test_claims_that_cannot_be_read_refuse_the_token(changes: dict[str, Any]) -> None:
+def test_token_with_invalid_claims_is_refused(changes: dict[str, Any]) -> None:
     with pytest.raises(TokenRefused) as caught:
         of_token(claims(**changes))
     assert caught.value.reason == "claims"
@@ -133,14 +133,14 @@ def test_claims_that_cannot_be_read_refuse_the_token(changes: dict[str, Any]) ->
     ],
     ids=str,
 )
-def test_a_filter_of_rows_that_is_no_filter_refuses_the_token(rows: Any) -> None:
+def test_token_with_an_invalid_row_filter_is_refused(rows: Any) -> None:
     with pytest.raises(TokenRefused) as caught:
         of_token(claims(views=["odds"], rows=rows))
     assert caught.value.reason == "rows"
 
 
 @pytest.mark.parametrize("rows", [7, ["country = 'DE'"], True, {"Odds!": "a = 1"}])
-def test_rows_of_another_shape_refuse_the_token(rows: Any) -> None:
+def test_token_with_malformed_rows_is_refused(rows: Any) -> None:
     with pytest.raises(TokenRefused):
         of_token(claims(rows=rows))
 
@@ -149,7 +149,7 @@ patterns = st.text("ab-*", min_size=1, max_size=6)
 
 
 @given(st.text("ab-", min_size=1, max_size=6), st.lists(patterns, max_size=3))
-def test_a_view_is_seen_when_one_pattern_fits(name: str, allowed: list[str]) -> None:
+def test_view_is_seen_when_one_pattern_fits(name: str, allowed: list[str]) -> None:
     grant = of_claims("ann", {"views": allowed})
     assert grant.may_read(name) == any(fnmatchcase(name, pattern) for pattern in allowed)
 
@@ -176,7 +176,7 @@ def test_any_claims_give_a_grant_or_a_refusal(body: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("name", ["rows", "columns"])
-def test_view_that_was_forgotten_in_rows_or_columns_refuses_the_token(name: str) -> None:
+def test_token_whose_rows_or_columns_lack_a_view_is_refused(name: str) -> None:
     """Otherwise whoever adds a view to a token opens all of it."""
     given: Any = {"rows": "a = 1", "columns": ["a"]}[name]
     for views in (["odds", "bets"], ["*"], ["odds", "odds-*"]):

@@ -54,7 +54,7 @@ def test_of_a_chain_only_the_servers_own_certificate_is_pinned(folder: Path) -> 
     assert context.cert_store_stats() == {"x509": 1, "crl": 0, "x509_ca": 0}
 
 
-def test_a_stack_is_known_by_its_certificate_at_its_own_ports_alone(folder: Path) -> None:
+def test_certificate_of_a_stack_is_trusted_at_its_own_ports_only(folder: Path) -> None:
     parts = [{"addresses": {"http": "https://127.0.0.1:8080"}}, {"addresses": {"kafka": "127.0.0.1:9092"}}]
     said = {"components": parts, "certificates": [str(folder / "server.pem")]}
     (folder / "stack.json").write_text(json.dumps(said))
@@ -66,7 +66,7 @@ def test_a_stack_is_known_by_its_certificate_at_its_own_ports_alone(folder: Path
 
 
 @pytest.mark.parametrize("text", [None, "", "{}", "[]", '{"components": 1, "certificates": []}'])
-def test_a_folder_without_a_stack_changes_nothing(tmp_path: Path, text: str | None) -> None:
+def test_folder_without_a_stack_changes_nothing(tmp_path: Path, text: str | None) -> None:
     if text is not None:
         (tmp_path / "stack.json").write_text(text)
     context = Trust.of_stack(tmp_path, {}).context("https://127.0.0.1:8080")
@@ -74,7 +74,7 @@ def test_a_folder_without_a_stack_changes_nothing(tmp_path: Path, text: str | No
     assert context.check_hostname
 
 
-def test_a_private_ca_is_added_to_the_systems(folder: Path) -> None:
+def test_private_ca_is_added_to_the_systems(folder: Path) -> None:
     before, after = (
         Trust(env).context("https://stream.example.com")
         for env in ({}, {"DISTRIBUTARY_TLS_CA": str(folder / "ca.pem")})
@@ -84,7 +84,7 @@ def test_a_private_ca_is_added_to_the_systems(folder: Path) -> None:
     assert after.cert_store_stats()["x509_ca"] == before.cert_store_stats()["x509_ca"] + 1
 
 
-def test_a_changed_file_is_read_again(folder: Path) -> None:
+def test_changed_file_is_read_again(folder: Path) -> None:
     trust = Trust({"DISTRIBUTARY_TLS_CA": str(folder / "ca.pem")})
     before = trust.context("https://stream.example.com")
     assert trust.context("https://stream.example.com") is before
@@ -185,7 +185,7 @@ def test_redirect_within_the_host_is_followed(servers: tuple[Redirecting, Redire
         ("http://a/x", "ftp://a/x", False),
     ],
 )
-def test_which_redirects_stay_within_a_host(url: str, target: str, same: bool) -> None:
+def test_redirect_is_followed_within_a_host_only(url: str, target: str, same: bool) -> None:
     assert same_host(url, target) == same
 
 

@@ -55,7 +55,7 @@ def test_topics_are_produced_to_and_consumed_by_name(
     STACK.require_consume(topic)
 
 
-def test_right_to_one_direction_is_not_a_right_to_the_other() -> None:
+def test_produce_does_not_imply_consume() -> None:
     with pytest.raises(Forbidden):
         Grant("ann", produce=("t",)).require_consume("t")
     with pytest.raises(Forbidden):
@@ -74,7 +74,7 @@ def test_groups_are_those_named_after_the_user_unless_named() -> None:
 
 
 @given(st.text(min_size=1, max_size=8), st.text(max_size=8))
-def test_user_name_is_no_pattern_of_groups(user: str, name: str) -> None:
+def test_user_name_is_not_a_pattern_of_groups(user: str, name: str) -> None:
     """A user who may choose a name such as * must not join the groups of others by it."""
     try:
         Grant(user).require_group(name)
@@ -116,13 +116,13 @@ def test_operator_has_the_rights_of_the_levels_below() -> None:
                     grant.require_operator(wanted)
 
 
-def test_caller_without_a_token_is_told_of_the_stacks_own() -> None:
+def test_error_without_a_token_mentions_the_stacks_own() -> None:
     with pytest.raises(Forbidden) as caught:
         OPEN.require_operator(Operator.ADMIN)
     assert "token` of its data folder" in caught.value.hint
 
 
-def test_fields_are_those_that_every_fitting_pattern_shows() -> None:
+def test_visible_fields_are_allowed_by_every_matching_pattern() -> None:
     grant = Grant("ann", columns=(("*", parse_fields("a,b.c")), ("odds", parse_fields("b,d"))))
     assert grant.visible_fields("odds") == parse_fields("b.c")
     assert grant.visible_fields("bets") == parse_fields("a,b.c")
@@ -138,7 +138,7 @@ def test_revoking_ends_what_was_issued_before(issued: int | None, before: int | 
     assert not Grant("key:a", issued_at=issued, revocable=False).is_revoked(before)
 
 
-def test_expiry() -> None:
+def test_grant_expires_after_its_time_and_leeway() -> None:
     assert not Grant("ann").is_expired(1 << 60)
     grant = Grant("ann", expires_at=1000)
     assert [grant.is_expired(now) for now in (999, 1000)] == [False, True]

@@ -43,7 +43,7 @@ def test_only_what_all_allow_is_allowed() -> None:
         assert not held.covers(asked)
 
 
-def test_what_reads_like_it() -> None:
+def test_sets_with_the_same_claims_allow_the_same_rows() -> None:
     held = GrantSet((grant("a = 1"),))
     assert held.allows_same_rows(GrantSet((replace(held.grants[0], expires_at=9),)))
     for other in (
@@ -55,7 +55,7 @@ def test_what_reads_like_it() -> None:
 
 
 @given(st.lists(USERS, min_size=2, max_size=2, unique=True))
-def test_an_id_says_whose_it_is(users: list[str]) -> None:
+def test_subscription_id_identifies_its_owner(users: list[str]) -> None:
     mine, other = (GrantSet((grant(user=user),)) for user in users)
     id = owned_id(mine.user)
     assert str(uuid.UUID(id)) == id
@@ -67,16 +67,16 @@ def test_an_id_says_whose_it_is(users: list[str]) -> None:
 
 
 @given(st.one_of(st.text(), st.uuids().map(str)))
-def test_what_nobody_made_is_nobodys(id: str) -> None:
+def test_random_id_belongs_to_nobody(id: str) -> None:
     assert not GrantSet((grant(),)).owns(id)
     assert EVERYTHING.owns(id)
 
 
-def test_without_permission_an_id_is_like_any_other() -> None:
+def test_subscription_id_without_a_user_is_random() -> None:
     assert uuid.UUID(owned_id("")).version == 4
 
 
-def test_a_position_is_of_use_only_under_the_filter_that_it_was_told_under() -> None:
+def test_position_is_valid_only_under_its_filter() -> None:
     everything, german, french = (
         GrantSet((grant(),)),
         GrantSet((grant("c = 'DE'"),)),
@@ -91,7 +91,7 @@ def test_a_position_is_of_use_only_under_the_filter_that_it_was_told_under() -> 
     assert everything.visible_epoch("odds", "e1") == "e1"
 
 
-def test_a_filter_written_otherwise_is_the_same() -> None:
+def test_equivalent_filters_have_the_same_positions() -> None:
     one, other = GrantSet((grant("a = 1 and b = 2"),)), GrantSet((grant("b = 2"), grant("(a = 1.0)")))
     assert one.visible_epoch("odds", "e1") == other.visible_epoch("odds", "e1")
     by_view = Grant("ann", views=("*",), rows=(("bets", "a = 1"),))
@@ -103,7 +103,7 @@ def test_any_position_is_read(epoch: str, seq: int, rows: str) -> None:
     assert GrantSet((grant(rows),)).store_position("odds", Position(epoch, seq)).seq == seq
 
 
-def test_a_query_is_narrowed_by_every_filter_of_its_view() -> None:
+def test_query_is_narrowed_by_every_filter_of_its_view() -> None:
     grant = GrantSet(
         (Grant("ann", views=("*",), rows=(("*", "country = 'DE'"), ("odds", "sport = 'tennis'"))),)
     )
@@ -117,7 +117,7 @@ def test_a_query_is_narrowed_by_every_filter_of_its_view() -> None:
     assert not some.matches("c", row(country="DE", sport="tennis"))
 
 
-def test_a_view_that_is_not_allowed_is_not_narrowed() -> None:
+def test_view_that_is_not_allowed_is_not_narrowed() -> None:
     with pytest.raises(Forbidden):
         GrantSet((Grant("ann", views=("odds",)),)).narrow(Query.parse("bets", None))
 
@@ -161,7 +161,7 @@ def test_no_row_beyond_the_filter_is_ever_asked_for(
     assert grant.narrow(narrow).id == narrow.id
 
 
-def test_a_query_of_somebody_else_is_covered_only_with_the_same_filter() -> None:
+def test_query_of_another_user_is_covered_only_with_the_same_filter() -> None:
     german, french = GrantSet((grant("country = 'DE'"),)), GrantSet((grant("country = 'FR'", "bob"),))
     made = german.narrow(Query.parse("odds", "sport = 'tennis'"))
     assert german.covers(made)
@@ -200,7 +200,7 @@ def test_query_by_shown_fields_and_keys_is_served() -> None:
     GrantSet((showing("home"),)).narrow(Query.parse("odds", "home.zip = '1'"))
 
 
-def test_filter_of_rows_may_look_at_hidden_fields_but_nobody_can_narrow_it_further() -> None:
+def test_row_filter_may_use_hidden_fields_but_queries_may_not() -> None:
     held = GrantSet((showing("name", "salary < 100"),))
     served = held.narrow(Query.parse("odds", "name = 'x'"))
     assert served == Query.parse("odds", "name = 'x' and salary < 100")
@@ -231,7 +231,7 @@ def test_any_query_that_was_narrowed_is_covered_under_the_same_columns(rows: str
     assert held.covers(served)
 
 
-def test_fields_are_those_wanted_that_all_grants_show() -> None:
+def test_visible_fields_are_requested_and_allowed_by_all_grants() -> None:
     held = GrantSet((showing("a,b.c"), showing("b,d")))
     assert held.visible_fields("odds", None) == parse_fields("b.c")
     assert held.visible_fields("odds", parse_fields("a,b")) == parse_fields("b.c")
@@ -241,7 +241,7 @@ def test_fields_are_those_wanted_that_all_grants_show() -> None:
     assert EVERYTHING.visible_fields("odds", None) is None
 
 
-def test_position_is_of_use_only_under_the_columns_that_it_was_told_under() -> None:
+def test_position_is_valid_only_under_its_columns() -> None:
     some, more, everything = GrantSet((showing("a"),)), GrantSet((showing("a,b"),)), GrantSet((grant(),))
     for teller in (some, more, everything):
         told = Position(teller.visible_epoch("odds", "e1"), 7)

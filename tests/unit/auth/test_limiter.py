@@ -165,7 +165,7 @@ async def test_requests_and_bytes_of_all_are_bounded_over_all_processes() -> Non
     assert await arrivals(one, "127.0.0.1", 100) == 5
 
 
-async def test_arrivals_are_not_counted_where_permission_is_off_or_nobody_can_count() -> None:
+async def test_arrivals_are_not_counted_without_authorization_or_store() -> None:
     settings = Settings(requests_per_address=1, requests=1)
     one = Limiter(Config(limits=settings), MemoryStore().reader, max_wait=0)
     assert await arrivals(one, "10.0.0.1") == 100

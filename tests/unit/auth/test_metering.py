@@ -16,7 +16,7 @@ def burn(seconds: float) -> None:
         pass
 
 
-async def test_costs_are_paid_by_whoever_began_it() -> None:
+async def test_costs_are_charged_to_the_user_of_the_block() -> None:
     ann: list[float] = []
     bob: list[float] = []
     charge(1)  # nobody pays
@@ -36,7 +36,7 @@ async def _charge_soon() -> None:
     charge(3)
 
 
-async def test_a_task_pays_for_its_own_steps_and_for_no_others() -> None:
+async def test_task_is_charged_for_its_own_steps_only() -> None:
     paid: list[float] = []
 
     async def work() -> str:
@@ -55,7 +55,7 @@ async def test_a_task_pays_for_its_own_steps_and_for_no_others() -> None:
     assert 0.04 <= sum(paid) < 0.1
 
 
-async def test_what_fails_is_paid_and_raised() -> None:
+async def test_failed_work_is_charged() -> None:
     paid: list[float] = []
 
     async def work() -> None:
@@ -67,7 +67,7 @@ async def test_what_fails_is_paid_and_raised() -> None:
     assert sum(paid) >= 0.01
 
 
-async def test_a_cancellation_reaches_the_work_which_may_clean_up() -> None:
+async def test_cancellation_reaches_the_work_which_may_clean_up() -> None:
     heard: list[str] = []
 
     async def work() -> None:
@@ -95,11 +95,11 @@ async def test_timeouts_hold_within_measured_work() -> None:
         await measured(work())
 
 
-async def test_where_nobody_pays_nothing_is_measured() -> None:
+async def test_nothing_is_measured_outside_of_a_metered_block() -> None:
     assert await measured(asyncio.sleep(0, "x")) == "x"
 
 
-async def test_task_that_was_cancelled_before_it_began_leaves_nothing_behind() -> None:
+async def test_task_cancelled_before_its_start_closes_its_coroutine() -> None:
     async def work() -> None:
         raise AssertionError("it was cancelled")
 

@@ -54,7 +54,7 @@ async def test_user_spends_its_burst_and_then_its_rate() -> None:
     assert await case.count("ann", 100, 5000) == 100
 
 
-async def test_error_says_when_to_try_again() -> None:
+async def test_error_contains_when_to_retry() -> None:
     case = Clocked()
     await case.count("ann", 2, 100)
     with pytest.raises(TooManyRequests) as caught:
@@ -64,9 +64,7 @@ async def test_error_says_when_to_try_again() -> None:
 
 
 @given(st.lists(st.integers(0, 2), min_size=1, max_size=60), st.sampled_from([1.0, 7.0, 100.0]))
-async def test_processes_together_overshoot_by_no_more_than_a_batch_each(
-    turns: list[int], rate: float
-) -> None:
+async def test_processes_together_exceed_the_rate_by_one_batch_each(turns: list[int], rate: float) -> None:
     case = Clocked(3)
     done = sum([await case.count("ann", rate, 200, process) for process in turns])
     assert done <= rate * BURST
@@ -74,13 +72,13 @@ async def test_processes_together_overshoot_by_no_more_than_a_batch_each(
         assert done >= rate * BURST - 3 * max(1, rate * AT_ONCE) or done == 200 * len(turns)
 
 
-async def test_most_requests_ask_nobody() -> None:
+async def test_most_requests_need_no_round_trip() -> None:
     case = Clocked()
     await case.count("ann", 1000, 1000)
     assert case.asked <= 10
 
 
-async def test_cost_over_a_whole_budget_is_spent_as_one() -> None:
+async def test_cost_over_a_whole_budget_counts_as_a_whole_budget() -> None:
     case = Clocked()
     await case.processes[0].spend("ann", 1e12, 10)
     with pytest.raises(TooManyRequests):
@@ -93,7 +91,7 @@ async def test_rate_of_zero_is_no_limit() -> None:
     assert case.asked == 0
 
 
-async def test_store_that_does_not_answer_lets_nobody_through() -> None:
+async def test_spending_fails_while_the_store_is_down() -> None:
     case = Clocked()
     case.down = True
     with pytest.raises(StoreUnavailable):
@@ -118,7 +116,7 @@ async def test_request_over_the_budget_waits_for_its_turn() -> None:
     assert 0.15 <= clock() - began <= 0.9, "20 at 100 in a second"
 
 
-async def test_requests_that_wait_in_vain_are_refused_late_and_ask_nobody() -> None:
+async def test_waiting_requests_are_refused_late_without_round_trips() -> None:
     case = Clocked(max_wait=0.2)
     await case.processes[0].spend("ann", 10, 1)
     asked, began = case.asked, asyncio.get_running_loop().time()
@@ -130,7 +128,7 @@ async def test_requests_that_wait_in_vain_are_refused_late_and_ask_nobody() -> N
     assert case.asked - asked <= 4, "only the first asks the store"
 
 
-async def test_many_who_wait_are_refused_later_still() -> None:
+async def test_requests_wait_longer_if_many_wait() -> None:
     case = Clocked(max_wait=0.01)
     await case.processes[0].spend("ann", 10, 1)
     count = 3 * REFUSALS // 10
@@ -141,7 +139,7 @@ async def test_many_who_wait_are_refused_later_still() -> None:
     assert asyncio.get_running_loop().time() - began >= (count - 1) / REFUSALS
 
 
-async def test_what_something_turned_out_to_cost_is_paid_by_the_next_request() -> None:
+async def test_next_request_pays_for_charged_costs() -> None:
     case = Clocked()
     spending = case.processes[0]
     await spending.spend("ann", 60, 10)
@@ -170,7 +168,7 @@ async def test_debt_is_bounded() -> None:
         raise AssertionError("never served again")
 
 
-async def test_who_owes_is_settled_when_it_is_paid() -> None:
+async def test_debt_ends_when_it_is_paid() -> None:
     spending = RateBudgets(MemoryStore().reader, "cpu", "ms", burst=0.1)
     rate = 100.0
     spending.charge("ann", 5, rate)

@@ -54,7 +54,7 @@ async def test_two_processes_share_a_limit() -> None:
     assert (one.count_of("q"), two.count_of("q")) == (2, 1)
 
 
-async def test_either_all_or_none_is_taken() -> None:
+async def test_all_reservations_are_taken_or_none() -> None:
     store = Flaky()
     usage = Reservations(store)
     running = asyncio.create_task(usage.run())
@@ -65,7 +65,7 @@ async def test_either_all_or_none_is_taken() -> None:
     running.cancel()
 
 
-async def test_what_is_given_back_is_free_for_others_in_a_moment() -> None:
+async def test_released_reservation_is_available_to_others() -> None:
     store = Flaky()
     one, two = Reservations(store), Reservations(store)
     running = asyncio.create_task(one.run())
@@ -77,7 +77,7 @@ async def test_what_is_given_back_is_free_for_others_in_a_moment() -> None:
     running.cancel()
 
 
-async def test_what_is_held_is_renewed_and_what_a_dead_process_held_is_not() -> None:
+async def test_reservations_are_renewed_until_their_process_dies() -> None:
     store = Flaky()
     alive, dead = Reservations(store, ttl=0.15), Reservations(store, ttl=0.15)
     running = asyncio.create_task(alive.run())
@@ -99,7 +99,7 @@ async def test_what_is_held_is_renewed_and_what_a_dead_process_held_is_not() -> 
     running.cancel()
 
 
-async def test_store_that_does_not_answer_counts_nothing_and_is_put_right_later(
+async def test_reservations_are_corrected_after_the_store_was_down(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     store = Flaky()
@@ -117,7 +117,7 @@ async def test_store_that_does_not_answer_counts_nothing_and_is_put_right_later(
     running.cancel()
 
 
-async def test_end_is_not_missed_when_something_is_given_back_at_that_moment() -> None:
+async def test_cancellation_during_a_release_is_not_lost() -> None:
     usage = Reservations(Flaky())
     running = asyncio.create_task(usage.run())
     await usage.take([share("q")])

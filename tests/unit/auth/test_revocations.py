@@ -25,7 +25,7 @@ class Store:
         return {user: self.moments[user] for user in users if user in self.moments}
 
 
-async def test_an_answer_is_remembered_for_a_moment() -> None:
+async def test_revocation_is_cached_for_its_ttl() -> None:
     store = Store()
     assert await store.revocations.revoked_at("ann") is None
     store.moments["ann"] = 5
@@ -36,7 +36,7 @@ async def test_an_answer_is_remembered_for_a_moment() -> None:
     assert store.asked == [["ann"], ["ann"]]
 
 
-async def test_without_a_time_to_live_it_is_asked_every_time() -> None:
+async def test_revocations_are_read_each_time_without_a_ttl() -> None:
     store = Store(ttl=0)
     await store.revocations.revoked_at("ann")
     store.moments["ann"] = 5
@@ -44,7 +44,7 @@ async def test_without_a_time_to_live_it_is_asked_every_time() -> None:
 
 
 @pytest.mark.parametrize("fault", [RedisConnectionError("gone"), OSError("gone"), TimeoutError()])
-async def test_a_store_that_does_not_answer_lets_nobody_in(fault: Exception) -> None:
+async def test_store_that_is_down_raises_instead_of_not_revoked(fault: Exception) -> None:
     store = Store()
     store.fault = fault
     with pytest.raises(StoreUnavailable):
@@ -54,7 +54,7 @@ async def test_a_store_that_does_not_answer_lets_nobody_in(fault: Exception) -> 
     assert await store.revocations.revoked_at("ann") == 5
 
 
-async def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_cache_of_revocations_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(revocations, "MAX_USERS", 3)
     store = Store()
     for user in "abcd":
@@ -66,7 +66,7 @@ async def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) ->
     assert len(store.asked) == 5
 
 
-async def test_many_are_read_at_once_and_anew() -> None:
+async def test_many_names_are_read_at_once_without_the_cache() -> None:
     store = Store()
     await store.revocations.revoked_at("ann")
     store.moments["ann"] = 5

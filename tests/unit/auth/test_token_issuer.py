@@ -31,7 +31,7 @@ def gate(auth: Auth, now: float | None = None) -> Authenticator:
         Auth(hmac_secret=SECRET, claim="https://example.com/ours"),
     ],
 )
-async def test_a_made_token_counts_by_the_same_settings(auth: Auth) -> None:
+async def test_signed_token_is_accepted_with_the_same_settings(auth: Auth) -> None:
     token, claims = sign_token(auth, "ann", {"views": ["odds"], "rows": "a = 1"}, 60, NOW)
     grant = await gate(auth, NOW + 59).by_token(token)
     assert (grant.user, grant.views, grant.rows) == ("ann", ("odds",), (("*", "a = 1"),))
@@ -40,7 +40,7 @@ async def test_a_made_token_counts_by_the_same_settings(auth: Auth) -> None:
         await gate(auth, NOW + 90).by_token(token)
 
 
-def test_no_token_is_made_that_would_be_refused() -> None:
+def test_token_that_would_be_refused_is_not_signed() -> None:
     with pytest.raises(TokenRefused):
         sign_token(AUTH, "ann", {"rows": "a ="}, 60)
     with pytest.raises(TokenRefused):
@@ -65,7 +65,7 @@ async def test_own_commands_sign_for_themselves_where_there_is_a_secret_and_no_t
     assert own_headers({}, Config(data_dir=tmp_path)) == {}
 
 
-def test_the_environment_goes_first() -> None:
+def test_token_of_the_environment_has_priority() -> None:
     config = Config(auth=AUTH)
     assert own_headers({"DISTRIBUTARY_TOKEN": "abc\n"}, config) == {"Authorization": "Bearer abc"}
     assert own_headers({"DISTRIBUTARY_API_KEY": "abc"}, config) == {"Authorization": "ApiKey abc"}
@@ -80,7 +80,7 @@ def test_what_is_no_word_is_told_without_repeating_it(value: str) -> None:
     assert value not in str(caught.value)
 
 
-def test_token_is_made_once_and_is_for_its_owner_alone(tmp_path: Path) -> None:
+def test_stack_token_is_created_once_and_private(tmp_path: Path) -> None:
     assert StackToken(tmp_path).read() == ""
     token = create_stack_token(tmp_path)
     assert len(token) > 40
@@ -89,16 +89,14 @@ def test_token_is_made_once_and_is_for_its_owner_alone(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["token"]
 
 
-def test_token_that_is_made_later_is_found(tmp_path: Path) -> None:
+def test_stack_token_created_later_is_found(tmp_path: Path) -> None:
     """A part may be started before the folder has one."""
     own = StackToken(tmp_path)
     assert not own.matches("ds_x")
     assert own.matches(create_stack_token(tmp_path))
 
 
-def test_token_in_a_file_that_others_can_read_does_not_count(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_token_in_a_readable_file_is_refused(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     token = create_stack_token(tmp_path)
     (tmp_path / "token").chmod(0o644)
     assert not StackToken(tmp_path).matches(token)
@@ -113,7 +111,7 @@ def test_no_text_is_the_token_of_a_folder_without_one(text: str) -> None:
 
 
 @given(st.text(st.characters(categories=("Cs", "L"))))
-def test_bytes_that_are_no_text_are_no_token(text: str) -> None:
+def test_invalid_utf8_is_refused_as_a_token(text: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
         create_stack_token(Path(folder))
         assert not StackToken(Path(folder)).matches(f"ds_{text}")

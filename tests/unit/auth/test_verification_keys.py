@@ -32,7 +32,7 @@ from distributary.config import Auth
 from distributary.errors import KeysUnavailable
 
 
-def test_a_key_is_bound_to_what_it_is_for() -> None:
+def test_key_verifies_only_algorithms_of_its_type() -> None:
     assert of_secret("x" * 47).algorithms == ("HS256",)
     assert of_secret("x" * 48).algorithms == ("HS256", "HS384")
     assert of_secret("x" * 64).algorithms == ("HS256", "HS384", "HS512")
@@ -58,12 +58,12 @@ def private_pem() -> bytes:
         (lambda: pem(x25519.X25519PrivateKey.generate()), "no RSA, EC or Ed25519"),
     ],
 )
-def test_files_that_are_of_no_use(text: Any, said: str) -> None:
+def test_invalid_files_are_refused(text: Any, said: str) -> None:
     with pytest.raises(ValueError, match=said):
         of_pem(text() if callable(text) else text)
 
 
-def test_a_key_set_is_read() -> None:
+def test_key_set_is_read() -> None:
     found = of_jwks(
         jwks(
             jwk(rsa_key(), "a", use="sig", alg="RS256"),
@@ -109,18 +109,18 @@ SHARED = {"kty": "oct", "kid": "s", "k": base64.urlsafe_b64encode(b"x" * 32).dec
         lambda: jwk(ec.generate_private_key(ec.SECP256K1()), "a"),
     ],
 )
-def test_keys_of_no_use_are_left_out_and_the_rest_counts(left_out: Any) -> None:
+def test_unusable_keys_of_a_set_are_ignored(left_out: Any) -> None:
     found = of_jwks(jwks(left_out() if callable(left_out) else left_out, jwk(ec_key(), "b")))
     assert [key.kid for key in found] == ["b"]
 
 
 @pytest.mark.parametrize("text", [b"", b"[]", b"{}", b'{"keys": {}}', b"\xff", b"[" * 100_000, b"null"])
-def test_what_is_no_key_set(text: bytes) -> None:
+def test_invalid_key_set_is_refused(text: bytes) -> None:
     with pytest.raises(ValueError, match="not a key set"):
         of_jwks(text)
 
 
-def test_a_key_set_is_not_read_without_end() -> None:
+def test_response_that_is_too_large_is_no_key_set() -> None:
     assert len(of_jwks(jwks(*[jwk(ec_key(), "b")] * (MAX_KEYS + 5)))) == MAX_KEYS
 
 
@@ -137,7 +137,7 @@ def test_no_key_is_printed() -> None:
     assert SECRET not in repr(of_secret(SECRET))
 
 
-def test_a_key_fits_by_algorithm_and_name() -> None:
+def test_key_is_chosen_by_algorithm_and_name() -> None:
     key = VerifyingKey(("RS256", "PS256"), None, "a")
     assert key.fits("RS256", "a")
     assert key.fits("PS256", "a")
@@ -177,13 +177,13 @@ async def test_keys_are_fetched_once_and_again_when_their_time_is_over() -> None
     assert (await address.kids(), address.asked) == (["b"], 2)
 
 
-async def test_all_who_wait_share_one_fetch() -> None:
+async def test_concurrent_callers_share_one_fetch() -> None:
     address = Address()
     assert await asyncio.gather(*(address.kids() for _ in range(20))) == [["a"]] * 20
     assert address.asked == 1
 
 
-async def test_one_who_goes_away_does_not_end_the_fetch_of_the_others() -> None:
+async def test_cancelled_caller_does_not_cancel_the_fetch() -> None:
     address = Address()
     first, second = asyncio.create_task(address.kids()), asyncio.create_task(address.kids())
     await asyncio.sleep(0)
@@ -207,7 +207,7 @@ async def test_old_keys_are_kept_while_the_address_does_not_answer(
     assert (await address.kids(), address.asked) == (["a"], 3)
 
 
-async def test_old_keys_do_not_count_for_ever() -> None:
+async def test_old_keys_are_refused_after_max_age() -> None:
     """One of them may have been withdrawn, and whoever keeps the address from answering would keep it."""
     address = Address()
     address.keys = KeySet(address.fetch, ttl=600, refetch=30, max_age=3_600, clock=lambda: address.now)
@@ -223,7 +223,7 @@ async def test_old_keys_do_not_count_for_ever() -> None:
     assert await address.kids() == ["b"]
 
 
-async def test_without_any_keys_it_is_an_error_that_may_pass() -> None:
+async def test_missing_keys_are_a_retryable_error() -> None:
     address = Address()
     good, address.text = address.text, OSError("refused")
     for _ in range(3):
@@ -236,7 +236,7 @@ async def test_without_any_keys_it_is_an_error_that_may_pass() -> None:
     assert await address.kids() == ["a"]
 
 
-async def test_unknown_keys_cause_a_fetch_now_and_then_only() -> None:
+async def test_unknown_keys_cause_a_fetch_at_intervals_only() -> None:
     address = Address()
     await address.kids()
     assert not await address.keys.refresh(), "it was fetched just now"
@@ -249,7 +249,7 @@ async def test_unknown_keys_cause_a_fetch_now_and_then_only() -> None:
     assert address.asked == 2
 
 
-async def test_an_empty_set_takes_the_place_of_the_old_one() -> None:
+async def test_empty_key_set_replaces_the_old_one() -> None:
     """Somebody took all keys back: that is an answer, and not the same as none."""
     address = Address()
     await address.kids()
@@ -258,7 +258,7 @@ async def test_an_empty_set_takes_the_place_of_the_old_one() -> None:
     assert await address.kids() == []
 
 
-async def test_a_fetch_over_http() -> None:
+async def test_fetch_over_http() -> None:
     async def good(request: web.Request) -> web.Response:
         return web.Response(body=jwks(jwk(ec_key(), "a")))
 

@@ -167,7 +167,7 @@ def test_every_kind_of_alarm_has_a_case() -> None:
 
 
 @pytest.mark.parametrize(("name", "seen"), ONE_LOOK.values(), ids=ONE_LOOK)
-def test_what_one_look_shows_is_named_and_gone_with_the_next(name: str, seen: Observation) -> None:
+def test_alarm_is_raised_and_cleared_by_observations(name: str, seen: Observation) -> None:
     judge = AlarmTracker()
     (alarm,) = judged(seen, judge=judge)
     assert (alarm.name, alarm.since) == (name, NOW)
@@ -176,7 +176,7 @@ def test_what_one_look_shows_is_named_and_gone_with_the_next(name: str, seen: Ob
     assert judged(observation(1.0), judge=judge) == []
 
 
-def test_a_whole_stack_that_is_well_raises_nothing() -> None:
+def test_healthy_stack_has_no_alarms() -> None:
     parts = [
         ComponentState(name, Phase.READY, 10 + n) for n, name in enumerate(("kafka", "store", "publisher-1"))
     ]
@@ -207,7 +207,7 @@ def test_records_that_wait_and_are_not_folded_are_named_with_their_age() -> None
     assert judged(observation(13.0, views={"odds": at("8:1")}, kafka=kafka(9)), judge=judge) == []
 
 
-def test_what_is_left_of_a_transaction_is_no_record_that_waits() -> None:
+def test_transaction_marker_is_no_waiting_record() -> None:
     judge, views = AlarmTracker(), {"odds": at("4:1")}
     judged(observation(0.0, views=views, kafka=kafka(6)), judge=judge)
     later = observation(3.0, views=views, kafka=kafka(6))
@@ -223,7 +223,7 @@ def test_what_is_left_of_a_transaction_is_no_record_that_waits() -> None:
     assert judge.stalled(), "there is more now"
 
 
-def test_a_view_that_folds_but_not_fast_enough_is_behind() -> None:
+def test_view_that_folds_but_not_fast_enough_is_behind() -> None:
     judge = AlarmTracker()
     for second in range(15):
         seen = observation(float(second), views={"odds": at(f"{second}:1")}, kafka=kafka(second * 100 + 10))
@@ -231,7 +231,7 @@ def test_a_view_that_folds_but_not_fast_enough_is_behind() -> None:
     assert [alarm.name for alarm in found] == ["view-behind"]
 
 
-def test_dead_letters_are_named_while_they_come() -> None:
+def test_dead_letters_raise_an_alarm_while_they_arrive() -> None:
     judge = AlarmTracker()
     judged(observation(0.0, views={"odds": view(dead=0)}, kafka=kafka()), judge=judge)
     (alarm,) = judged(observation(1.0, views={"odds": view(dead=12)}, kafka=kafka()), judge=judge)
@@ -244,7 +244,7 @@ def test_dead_letters_are_named_while_they_come() -> None:
 
 
 @pytest.mark.parametrize(("rate", "names"), [(2_000, ["log-short"]), (1_000, [])])
-def test_a_log_that_reaches_back_less_than_a_minute(rate: int, names: list[str]) -> None:
+def test_log_that_reaches_back_less_than_a_minute(rate: int, names: list[str]) -> None:
     """A log of 100,000 changes, of which the oldest are gone."""
 
     def state(second: int) -> ViewState:
@@ -258,7 +258,7 @@ def test_a_log_that_reaches_back_less_than_a_minute(rate: int, names: list[str])
     assert [alarm.name for alarm in found] == names
 
 
-def test_since_is_the_first_of_an_unbroken_row_of_looks() -> None:
+def test_since_is_the_first_of_an_unbroken_series() -> None:
     judge, bad = AlarmTracker(), {"free_bytes": {"/data": 1}}
     assert judged(observation(0.0, **bad), observation(5.0, **bad), judge=judge)[0].since == NOW
     assert judged(observation(6.0), judge=judge) == []
@@ -270,7 +270,7 @@ def test_errors_come_before_warnings() -> None:
     assert [alarm.severity for alarm in found] == ["error", "warning"]
 
 
-def test_a_restart_is_forgotten_after_a_while() -> None:
+def test_restart_is_reported_for_a_limited_time() -> None:
     before = part(Phase.READY, restarts=1, restarted=NOW / 1000 - RESTART_SECONDS - 1)
     assert judged(observation(stack=stack(before))) == []
     assert (
@@ -291,7 +291,7 @@ def test_a_restart_is_forgotten_after_a_while() -> None:
         max_size=30,
     )
 )
-def test_no_sequence_of_looks_breaks_it(steps: list[tuple[int, int, int, bool]]) -> None:
+def test_any_sequence_of_observations_gives_a_lag(steps: list[tuple[int, int, int, bool]]) -> None:
     judge, second = AlarmTracker(), 0
     for step, end, done, up in steps:
         second += step
@@ -310,5 +310,5 @@ SILENT_CASES: dict[str, Callable[[], Observation]] = {
 
 
 @pytest.mark.parametrize("make", SILENT_CASES.values(), ids=SILENT_CASES)
-def test_an_old_heartbeat(make: Callable[[], Observation]) -> None:
+def test_old_heartbeat_is_silent(make: Callable[[], Observation]) -> None:
     assert [alarm.name for alarm in judged(make())] == ["part-silent"]

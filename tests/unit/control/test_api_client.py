@@ -18,7 +18,7 @@ def there(tmp_path: Path) -> Iterator[ThreadedApi]:
     threaded.stop()
 
 
-def test_errors_of_the_api_are_raised_as_they_were(there: ThreadedApi) -> None:
+def test_client_raises_the_errors_of_the_api(there: ThreadedApi) -> None:
     there.api.define()
     client = ControlClient(there.url)
     with pytest.raises(ViewNotFound, match='unknown view "ods"') as caught:
@@ -31,12 +31,12 @@ def test_errors_of_the_api_are_raised_as_they_were(there: ThreadedApi) -> None:
     assert client.call("DELETE", f"/v1/subscriptions/{id}") is None
 
 
-def test_nobody_there() -> None:
+def test_client_reports_an_api_that_does_not_respond() -> None:
     with pytest.raises(StackNotRunning, match="cannot connect to the control API"):
         ControlClient(f"http://127.0.0.1:{free_port()}").get("/v1")
 
 
-def test_the_environment_names_it(tmp_path: Path) -> None:
+def test_control_url_of_the_environment_has_priority(tmp_path: Path) -> None:
     env = {"DISTRIBUTARY_CONTROL_URL": "http://box:8080/"}
     assert find_control(None, env) == "http://box:8080"
     file = tmp_path / "distributary.toml"

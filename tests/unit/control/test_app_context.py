@@ -30,14 +30,16 @@ from distributary.control.app_context import events_address, http_address, webso
         ),
     ],
 )
-def test_addresses(publisher: Publisher, host: str, websocket: str, http: str) -> None:
+def test_urls_are_those_that_callers_can_reach(
+    publisher: Publisher, host: str, websocket: str, http: str
+) -> None:
     config = replace(Config(), publisher=publisher)
     assert websocket_address(config, host) == websocket
     assert http_address(config, host) == http
     assert events_address(config, host, "a b", "id") == f"{http}/v1/views/a%20b/events?subscription=id"
 
 
-async def test_a_write_over_a_lost_connection_is_made_again(api: Api) -> None:
+async def test_write_over_a_lost_connection_is_repeated(api: Api) -> None:
     calls: list[str] = []
 
     def write(name: str) -> None:

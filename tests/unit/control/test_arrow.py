@@ -38,13 +38,13 @@ def column(*values: bytes) -> str:
         ([b"[]", b'"a"'], "json"),
     ],
 )
-def test_a_column_is_what_its_values_are(values: list[bytes], kind: str) -> None:
+def test_column_type_is_that_of_its_values(values: list[bytes], kind: str) -> None:
     assert column(*values) == kind
     assert column(*reversed(values)) == kind
     assert column(b"null", *values) == kind
 
 
-def test_columns_and_values() -> None:
+def test_arrow_stream_has_typed_columns() -> None:
     found = table(
         {
             "b": b'{"i":2,"n":1,"t":"\\u00e9","m":"x","o":{"p":1.50}}',
@@ -87,6 +87,6 @@ def test_all_pages_have_one_schema() -> None:
     assert (first.num_rows, first.to_pylist()[0]["x"], second.to_pylist()[0]["x"]) == (1, "1", '"t"')
 
 
-def test_no_rows_is_a_table_too() -> None:
+def test_arrow_stream_without_rows_has_a_schema() -> None:
     assert table({}).column_names == ["key"]
     assert table({"a": b'{"x":1,"y":2}'}, fields="y").to_pylist() == [{"key": "a", "y": 2}]

@@ -99,7 +99,7 @@ def address(route: str) -> tuple[str, str]:
 
 
 @pytest.mark.parametrize("route", [route.name for route in ROUTES])
-async def test_every_route_but_the_open_ones_demands_a_token(closed: Closed, route: str) -> None:
+async def test_every_route_but_public_ones_requires_a_token(closed: Closed, route: str) -> None:
     method, path = address(route)
     if REQUIREMENTS[route] is Requirement.PUBLIC:
         await closed.ask(method, path)
@@ -115,7 +115,7 @@ async def test_every_route_but_the_open_ones_demands_a_token(closed: Closed, rou
 
 
 @pytest.mark.parametrize("route", PROTECTED)
-async def test_a_token_that_allows_nothing_reads_nothing(closed: Closed, route: str) -> None:
+async def test_token_without_claims_reads_nothing(closed: Closed, route: str) -> None:
     method, path = address(route)
     if "/subscriptions/" in route:
         await closed.ask(method, path, 404, **bearer())
@@ -178,14 +178,14 @@ async def test_rows_are_those_that_the_filter_allows(closed: Closed) -> None:
         assert keys_of((await closed.ask("GET", f"/v1/views/odds{asked}", **german))[1]) == []
 
 
-async def test_a_page_of_somebody_elses_walk_is_not_given(closed: Closed) -> None:
+async def test_page_of_another_users_result_is_refused(closed: Closed) -> None:
     _, first = await closed.ask("GET", "/v1/views/odds?limit=1", **bearer(views=["odds"]))
     assert first["next"]
     german = bearer("bob", views=["odds"], rows="country = 'DE'")
     await closed.ask("GET", f"/v1/views/odds?limit=1&page={first['next']}", 400, **german)
 
 
-async def test_what_one_may_read_is_kept_by_no_shared_cache(closed: Closed) -> None:
+async def test_response_to_a_user_is_not_cached_publicly(closed: Closed) -> None:
     for path in ("/v1/views/odds", "/v1/views"):
         headers, _ = await closed.ask("GET", path, **bearer(views=["odds"]))
         assert headers["Cache-Control"].startswith("private")
@@ -197,7 +197,7 @@ async def test_what_one_may_read_is_kept_by_no_shared_cache(closed: Closed) -> N
         assert reply.status == 200, "the same address is another reply for another user"
 
 
-async def test_a_position_is_told_under_the_filter_that_its_rows_came_by(closed: Closed) -> None:
+async def test_position_in_a_response_belongs_to_its_row_filter(closed: Closed) -> None:
     told = []
     for rows in ("", "country = 'DE'", "country = 'FR'"):
         shown = bearer(views=["odds"], rows=rows) if rows else bearer(views=["odds"])
@@ -214,7 +214,7 @@ async def test_a_position_is_told_under_the_filter_that_its_rows_came_by(closed:
     assert free["ETag"] != german["ETag"]
 
 
-async def test_a_subscription_is_narrowed(closed: Closed) -> None:
+async def test_subscription_is_narrowed(closed: Closed) -> None:
     german = bearer(views=["odds"], rows="country = 'DE'")
     for body, where in (
         ({}, "country = 'DE'"),
@@ -230,7 +230,7 @@ async def test_a_subscription_is_narrowed(closed: Closed) -> None:
     await closed.ask("POST", "/v1/subscriptions", 403, body={"view": "bets"}, **german)
 
 
-async def test_a_subscription_is_unknown_to_everybody_else(closed: Closed) -> None:
+async def test_subscription_is_unknown_to_other_users(closed: Closed) -> None:
     body = {"view": "odds"}
     _, made = await closed.ask("POST", "/v1/subscriptions", 201, body=body, **bearer(views=["odds"]))
     path = f"/v1/subscriptions/{made['id']}"
@@ -249,7 +249,7 @@ async def test_a_subscription_is_unknown_to_everybody_else(closed: Closed) -> No
     await closed.ask("DELETE", path, 204, **bearer(views=["odds"]))
 
 
-async def test_api_keys(closed: Closed) -> None:
+async def test_api_key_allows_what_its_settings_say(closed: Closed) -> None:
     given: list[dict[str, Any]] = [{"Authorization": f"ApiKey {KEY}"}, {"X_API_Key": KEY}]
     for headers in given:
         await closed.ask("GET", "/v1/status", **headers)
@@ -259,7 +259,7 @@ async def test_api_keys(closed: Closed) -> None:
     assert (error["code"], "api-key" in headers["WWW-Authenticate"]) == ("token-refused", True)
 
 
-async def test_a_revoked_user_is_refused_from_then_on(closed: Closed) -> None:
+async def test_revoked_user_is_refused_from_then_on(closed: Closed) -> None:
     mine = bearer(views=["odds"])
     closed.now = 4_000_000_000.0  # the store's clock: after the token was issued
     await closed.ask("GET", "/v1/views/odds", **mine)
@@ -270,7 +270,7 @@ async def test_a_revoked_user_is_refused_from_then_on(closed: Closed) -> None:
     await closed.ask("GET", "/v1/views/odds", **bearer("bob", views=["odds"]))
 
 
-async def test_a_store_that_does_not_answer_lets_nobody_in(
+async def test_store_that_does_not_answer_lets_nobody_in(
     closed: Closed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def down(self: object, users: object) -> Any:
@@ -284,7 +284,7 @@ async def test_a_store_that_does_not_answer_lets_nobody_in(
         assert (await check(reply, 503))["code"] == "store-unavailable"
 
 
-async def test_a_handler_that_forgets_the_filter_answers_nothing(
+async def test_response_of_a_handler_that_forgets_the_filter_is_not_sent(
     closed: Closed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("distributary.control.row_routes.narrow_query", lambda request, query: query)
@@ -292,20 +292,18 @@ async def test_a_handler_that_forgets_the_filter_answers_nothing(
     assert "bug in the server" in error["hint"]
 
 
-async def test_a_route_without_an_entry_needs_an_admin(
-    closed: Closed, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_route_without_an_entry_needs_an_admin(closed: Closed, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(closed.client.app[AUTHORIZATION], "_requirements", {})
     await closed.ask("GET", "/v1", 403, **bearer(views=["*"], operator="read"))
     await closed.ask("GET", "/v1", **bearer(operator="admin"))
 
 
-async def test_what_there_is_not_is_not_found(closed: Closed) -> None:
+async def test_unknown_routes_are_not_found(closed: Closed) -> None:
     await closed.ask("GET", "/v1/nothing", 404)
     await closed.ask("PATCH", "/v1/views/odds", 405)
 
 
-async def test_without_settings_all_is_open(api: Api) -> None:
+async def test_api_without_settings_is_open(api: Api) -> None:
     api.define()
     reply = await api.post("/v1/subscriptions", {"view": "odds"}, 201)
     assert reply["query"] == "{}"
@@ -313,14 +311,14 @@ async def test_without_settings_all_is_open(api: Api) -> None:
         assert "private" not in got.headers.get("Cache-Control", "")
 
 
-def test_keys_that_cannot_be_used_stop_the_start() -> None:
+def test_invalid_keys_prevent_the_start() -> None:
     store = MemoryStore()
     auth = Auth(keys={"a": json.dumps({"hash": HASH, "rows": "a ="})})
     with pytest.raises(ConfigError, match=r"auth\.keys\.a"):
         make_app(Context(Config(auth=auth), store.reader, store.writer, Announced()))
 
 
-def test_the_challenge_tells_the_reason_and_nothing_else() -> None:
+def test_challenge_contains_the_reason_only() -> None:
     assert challenge(CredentialsMissing("x")) == 'Bearer realm="distributary"'
     assert challenge(TokenExpired("x")).endswith('error="invalid_token", error_description="expired"')
     assert challenge(Forbidden('a "b"')).endswith('error="insufficient_scope"')
@@ -355,7 +353,7 @@ async def test_functions_are_for_admins_and_from_the_list(closed: Closed) -> Non
     _, error = await closed.ask("PUT", "/v1/views/more", 403, body=body, **author)
 
 
-async def test_names_of_views_that_are_not_the_callers_are_not_told(closed: Closed) -> None:
+async def test_names_of_hidden_views_are_not_revealed(closed: Closed) -> None:
     closed.define(View("payroll-2026", "odds", key="id"))
     for path in ("/v1/views/payroll-2025", "/v1/views/payroll-2025/status"):
         _, error = await closed.ask("GET", path, 404, **bearer(views=["payroll-2025", "odds"]))
@@ -378,7 +376,7 @@ async def test_definition_and_reason_are_for_operators(closed: Closed) -> None:
         assert "sportsbook.odds" in json.dumps(operator)
 
 
-async def test_open_stack_is_changed_by_its_own_token_alone(api: Api) -> None:
+async def test_open_stack_is_changed_by_its_own_token_only(api: Api) -> None:
     api.define()
     body = {"feed": "odds", "key": "id"}
     async with TestClient(api.client.server) as anybody:

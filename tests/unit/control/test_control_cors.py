@@ -9,7 +9,7 @@ from distributary.control.control_app import make_app
 from distributary.httpd.cors import CORS, OriginPolicy
 
 
-async def test_a_page_of_another_site_is_refused(api: Api) -> None:
+async def test_page_of_another_site_is_refused(api: Api) -> None:
     api.define()
     headers = {"Origin": "https://evil.example"}
     async with api.client.post("/v1/subscriptions", json={"view": "odds"}, headers=headers) as reply:
@@ -17,7 +17,7 @@ async def test_a_page_of_another_site_is_refused(api: Api) -> None:
     assert api.announced.commands == []
 
 
-async def test_browsers_get_what_they_ask_for(api: Api) -> None:
+async def test_preflight_and_response_have_cors_headers(api: Api) -> None:
     api.define()
     api.client.app[CORS].policy = OriginPolicy("control", Control(origins=("https://app.example",)))
     headers = {"Origin": "https://app.example", "Access-Control-Request-Method": "POST"}

@@ -10,11 +10,11 @@ from distributary import errors
 from distributary.control.app_context import ERRORS
 
 
-async def test_an_unknown_address(api: Api) -> None:
+async def test_unknown_path_is_not_found(api: Api) -> None:
     assert (await api.get("/v2/nothing", 404))["code"] == "not-found"
 
 
-async def test_a_wrong_method_names_the_right_ones(api: Api) -> None:
+async def test_wrong_method_lists_the_allowed_ones(api: Api) -> None:
     error = await api.call("PATCH", "/v1/views/odds", status=405)
     assert error["hint"] == "it accepts DELETE, GET, HEAD, PUT"
 
@@ -27,7 +27,7 @@ async def test_a_wrong_method_names_the_right_ones(api: Api) -> None:
         (errors.ConfigError("x"), 400, "config"),
     ],
 )
-async def test_whatever_is_raised_has_the_shape(
+async def test_every_exception_becomes_an_error_response(
     api: Api, monkeypatch: pytest.MonkeyPatch, raised: Exception, status: int, code: str
 ) -> None:
     async def fail(*_: Any) -> NoReturn:
@@ -51,7 +51,7 @@ async def test_path_cannot_forge_lines_of_the_log(
     assert said == "GET /v1/views/a%0A%1BERROR%20forged/status failed"
 
 
-async def test_reply_forbids_sniffing_and_scripts(api: Api) -> None:
+async def test_response_has_security_headers(api: Api) -> None:
     for path in ("/v1", "/v1/nothing", "/metrics"):
         async with api.client.get(path) as reply:
             assert reply.headers["X-Content-Type-Options"] == "nosniff"

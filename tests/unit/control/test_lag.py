@@ -40,7 +40,7 @@ def test_the_age_is_that_of_the_oldest_record_that_waits(steps: list[tuple[int, 
         assert 0 <= lag.stalled_for <= second
 
 
-def test_records_that_wait_while_none_is_folded() -> None:
+def test_stalled_view_raises_an_alarm() -> None:
     track = LagTracker()
     track.observe(0.0, build(), {0: 5, 1: 5}, {0: 5, 1: 5})
     track.observe(100.0, build(), {0: 5, 1: 5}, {0: 5, 1: 5})
@@ -51,7 +51,7 @@ def test_records_that_wait_while_none_is_folded() -> None:
     assert (lag.records, lag.stalled_for) == (3, 0.0), "it goes on"
 
 
-def test_what_may_have_been_filtered_out_waits_for_nobody() -> None:
+def test_filtered_records_are_no_lag() -> None:
     track = LagTracker()
     for at in (0.0, 50.0):
         lag = track.observe(at, build(), {0: 0}, {0: 30}, slack=32)
@@ -73,12 +73,12 @@ def test_rates_are_of_the_last_seconds() -> None:
     assert track.observe(20.0, build(records=0, seq=0, dead=0), {}, {}).rate == 0.0, "it was begun anew"
 
 
-def test_a_first_look_knows_no_rate() -> None:
+def test_first_observation_has_no_rate() -> None:
     lag = LagTracker().observe(0.0, build(records=10), {0: 1}, {0: 4})
     assert (lag.rate, lag.records) == (None, 3)
 
 
-def test_where_a_view_stands() -> None:
+def test_folded_offsets_follow_the_marks() -> None:
     ends, first = {0: 10, 1: 20, 2: 30}, {0: 0, 1: 0, 2: 7}
     there = build(**{"m:0": Mark(4, 1), "e:1": 15})
     assert folded_offsets(PLAIN, there, ends, first) == {0: 5, 1: 15, 2: 7}
@@ -88,24 +88,24 @@ def test_where_a_view_stands() -> None:
     assert folded_offsets(rekeyed, there, ends, first) == {0: 9, 1: 12, 2: 7}
 
 
-def test_a_topic_that_was_not_seen_says_nothing() -> None:
+def test_unknown_topic_has_no_lag() -> None:
     assert read_topic(PLAIN, None) is None
     assert read_topic(PLAIN, KafkaObservation(False)) is None
     assert read_topic(PLAIN, KafkaObservation(ends={"other": {0: 1}})) is None
     assert read_topic(PLAIN, KafkaObservation(ends={FEED.topic: {0: 1}})) == ({0: 1}, {})
 
 
-def test_only_a_filter_leaves_records_unseen() -> None:
+def test_only_a_filter_leaves_records_unmarked() -> None:
     assert max_filtered(PLAIN, 4) == 0
     assert max_filtered(Definition(replace(VIEW, where="a > 1"), FEED), 4) == 128
 
 
-def test_the_next_record_corrects_what_was_seen_late() -> None:
+def test_lag_is_corrected_by_the_age_of_the_next_record() -> None:
     lag = with_age(Lag(2, 3.0, 3.0, 0.0, 0.0, 0, {}), NextRecord(0, 5, 40_000), 100_000)
     assert (lag.records, lag.seconds) == (2, 60.0)
 
 
-def test_what_ends_a_transaction_in_one_partition_while_others_go_on() -> None:
+def test_transaction_marker_in_one_partition_is_no_lag() -> None:
     """Each partition gets a record and an end now and then, so that something always moves."""
     track, at, ends = LagTracker(), {0: 0, 1: 0}, {0: 0, 1: 0}
     for second in range(60):

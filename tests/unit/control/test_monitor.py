@@ -30,7 +30,7 @@ async def names(monitor: Monitor) -> list[str]:
     return [alarm.name for alarm in (await monitor.observe()).alarms]
 
 
-async def test_a_kafka_that_hangs_is_given_up_for_this_look(api: Api) -> None:
+async def test_observation_does_not_wait_for_a_hanging_kafka(api: Api) -> None:
     monitor = Monitor(api.config, api.store.reader, Hangs())
     began = time.monotonic()
     assert await names(monitor) == ["kafka-unreachable"]
@@ -38,9 +38,7 @@ async def test_a_kafka_that_hangs_is_given_up_for_this_look(api: Api) -> None:
     monitor.close()
 
 
-async def test_a_store_that_does_not_answer_hides_nothing_else(
-    api: Api, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_observation_without_the_store_has_the_rest(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     async def fails(*_: Any) -> Any:
         raise ConnectionError("refused")
 
@@ -52,7 +50,7 @@ async def test_a_store_that_does_not_answer_hides_nothing_else(
     assert seen.observation.kafka.answers
 
 
-async def test_a_supervisor_that_moves_nothing_is_silent(api: Api) -> None:
+async def test_supervisor_without_heartbeats_is_silent(api: Api) -> None:
     folder = api.config.data_dir
     stack_file.write(folder, StackState("s", os.getpid(), birth(os.getpid()), Phase.READY))
     monitor = Monitor(api.config, api.store.reader, api.kafka)
@@ -63,7 +61,7 @@ async def test_a_supervisor_that_moves_nothing_is_silent(api: Api) -> None:
     assert await names(monitor) == []
 
 
-async def test_a_supervisor_that_was_killed_is_silent_and_one_that_stopped_is_not(api: Api) -> None:
+async def test_supervisor_that_was_killed_is_silent_and_one_that_stopped_is_not(api: Api) -> None:
     folder = api.config.data_dir
     stack_file.write(folder, StackState("s", 2**22 + 1, "", Phase.READY))
     monitor = Monitor(api.config, api.store.reader, api.kafka)
@@ -72,7 +70,7 @@ async def test_a_supervisor_that_was_killed_is_silent_and_one_that_stopped_is_no
     assert await names(monitor) == []
 
 
-async def test_what_was_seen_is_shared_until_it_is_old(api: Api) -> None:
+async def test_observation_is_reused_until_it_is_old(api: Api) -> None:
     monitor = Monitor(api.config, api.store.reader, api.kafka, max_age=0.2)
     first = await monitor.now()
     assert await monitor.now() is first
@@ -80,7 +78,7 @@ async def test_what_was_seen_is_shared_until_it_is_old(api: Api) -> None:
     assert await monitor.now() is not first
 
 
-async def test_two_who_ask_at_once_are_answered(api: Api, tmp_path: Path) -> None:
+async def test_two_concurrent_requests_are_answered(api: Api, tmp_path: Path) -> None:
     monitor = Monitor(api.config, api.store.reader, api.kafka, max_age=0.0)
     found = await asyncio.gather(*(monitor.now() for _ in range(5)))
     assert len(found) == 5

@@ -27,7 +27,7 @@ def test_embedded_parts_are_found_at_the_chosen_ports_with_their_passwords(tmp_p
     assert login in found.kafka.properties["sasl.jaas.config"]
 
 
-def test_parts_that_are_named_are_left_as_they_are(tmp_path: Path) -> None:
+def test_configured_addresses_are_kept(tmp_path: Path) -> None:
     secret_file(store_secret(tmp_path), new_password)
     secret_file(kafka_secret(tmp_path, "distributary"), new_password)
     given = Config(Kafka(bootstrap_servers="k:1"), Store(url="redis://h:1/0"), data_dir=tmp_path)

@@ -65,7 +65,7 @@ def test_rows_of_a_timed_query_go_and_come_without_a_change() -> None:
     assert (first.time, first.changed) == (5, 8)
 
 
-def test_the_tag_tells_queries_and_epochs_apart() -> None:
+def test_tag_differs_by_query_and_epoch() -> None:
     found = state(3, a=1)
     tags = {tag_of(Query.parse(VIEW, where), found) for where in (None, "a = 1")}
     tags |= {tag_of(Query("other"), found), tag_of(Query(VIEW), QueryRows("f", 3, found.rows, 100))}
@@ -92,7 +92,7 @@ def test_rows_come_in_order_of_their_keys() -> None:
     assert found.rows(3, 5) == []
 
 
-def test_the_longest_unused_goes_first() -> None:
+def test_least_recently_used_result_is_evicted_first() -> None:
     cost = 100 + RESULT_BYTES
     results = Results(cost * 3)
     one, two, three = (results.add(result(state(n, a=n))) for n in (1, 2, 3))
@@ -102,7 +102,7 @@ def test_the_longest_unused_goes_first() -> None:
     assert results.size == cost * 3
 
 
-def test_what_nobody_asks_for_goes() -> None:
+def test_unused_result_is_evicted() -> None:
     clock = Clock()
     results = Results(1 << 20, keep=60, clock=clock)
     one = results.add(result(state(1, a=1)))
@@ -116,7 +116,7 @@ def test_what_nobody_asks_for_goes() -> None:
     assert results.size == 0
 
 
-def test_a_query_has_one_lock_while_somebody_holds_it() -> None:
+def test_query_has_one_lock_while_it_is_held() -> None:
     results = Results(1000)
     lock = results.lock(Query(VIEW))
     assert results.lock(Query(VIEW)) is lock

@@ -6,7 +6,7 @@ from pathlib import Path
 from tests.support.control_api import Api
 
 
-async def test_a_user_is_revoked_by_the_clock_of_the_store(api: Api) -> None:
+async def test_revocation_has_the_time_of_the_store(api: Api) -> None:
     api.now = 5000.0
     reply = await api.post("/v1/users/ann@example.com/revoke")
     assert reply == {"user": "ann@example.com", "revoked_before": 5_000_000}
@@ -27,10 +27,10 @@ async def test_revocation_is_forgotten_when_no_token_can_be_so_old(tmp_path: Pat
         assert list(await api.store.reader.revoked(["ann", "bob"])) == ["bob"]
 
 
-async def test_a_name_may_have_any_letters(api: Api) -> None:
+async def test_group_and_subject_names_may_have_any_characters(api: Api) -> None:
     assert (await api.post("/v1/users/a%2Fb%20%C3%A9/revoke"))["user"] == "a/b é"
 
 
-async def test_what_is_no_name_is_refused(api: Api) -> None:
+async def test_invalid_names_are_refused(api: Api) -> None:
     for name in ("a" * 257, "two%0Alines"):
         assert (await api.post(f"/v1/users/{name}/revoke", status=400))["code"] == "bad-request"

@@ -34,14 +34,14 @@ def part(
 EXACT = b'{"big":12345678901234567890.10,"n":1.50,"t":"\\u00e9"}'
 
 
-def test_json_is_spliced() -> None:
+def test_json_contains_rows_unchanged() -> None:
     assert write_json(part({"b": b"{}", 'a"': EXACT})) == (
         b'{"view":"odds","position":"e1:7","time":1234,"stale":false,"count":2,"rows":[["a\\"",%b],["b",{}]]}'
         % EXACT
     )
 
 
-def test_json_says_what_else_there_is() -> None:
+def test_json_contains_count_and_next_page() -> None:
     rows = {key: b"{}" for key in "abc"}
     found = json.loads(write_json(part(rows, limit=2, stale=True, incomplete=True)))
     assert (found["stale"], found["incomplete"], found["count"]) == (True, True, 3)
@@ -51,14 +51,14 @@ def test_json_says_what_else_there_is() -> None:
     assert "next" not in json.loads(write_json(part(rows, at=1, limit=2)))
 
 
-def test_lines() -> None:
+def test_ndjson_has_one_object_per_line() -> None:
     found = write_ndjson(part({"b": b"{}", "a": EXACT}))
     assert found == b'{"key":"a","row":%b}\n{"key":"b","row":{}}\n' % EXACT
     assert write_ndjson(part({"a": EXACT}, fields="n")) == b'{"key":"a","row":{"n":1.50}}\n'
     assert write_ndjson(part({})) == b""
 
 
-def test_csv() -> None:
+def test_csv_has_a_header_and_a_line_per_row() -> None:
     rows = {
         "a": b'{"n":1.50,"t":"x, \\"y\\"\\n","o":{"b":[1,2]},"f":false}',
         "b,c": b'{"t":"","z":null,"n":12345678901234567890}',
@@ -117,7 +117,7 @@ def test_all_pages_of_a_csv_have_the_same_columns() -> None:
         (["keys", "ke", "_"], ["keys", "ke", "_"]),
     ],
 )
-def test_a_field_gives_way_to_the_row_key(fields: list[str], columns: list[str]) -> None:
+def test_field_gives_way_to_the_row_key(fields: list[str], columns: list[str]) -> None:
     known = dict.fromkeys(fields)
     assert [column_of(field, known) for field in fields] == columns
 

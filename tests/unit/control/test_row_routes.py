@@ -103,18 +103,18 @@ async def test_all_rows_with_their_position(rows: Rows) -> None:
         ("?where=sport='chess'", ""),
     ],
 )
-async def test_a_query(rows: Rows, query: str, keys: str) -> None:
+async def test_rows_of_a_query_are_returned(rows: Rows, query: str, keys: str) -> None:
     found = await rows.get(query)
     assert [key for key, _ in found["rows"]] == list(keys)
     assert (found["count"], found["position"]) == (len(keys), f"{rows.fake_view.epoch}:3")
 
 
-async def test_fields(rows: Rows) -> None:
+async def test_only_requested_fields_are_returned(rows: Rows) -> None:
     _, body = await rows.ask("?fields=match.id,price&keys=b,c")
     assert b'[["b",{"match":{"id":2},"price":1.50}],["c",{"price":3}]]' in body
 
 
-async def test_formats(rows: Rows) -> None:
+async def test_format_is_chosen_by_accept(rows: Rows) -> None:
     reply, body = await rows.ask("?keys=b", Accept="application/x-ndjson")
     assert reply.headers["Content-Type"] == "application/x-ndjson"
     assert body == b'{"key":"b","row":{"sport":"golf","price":1.50,"match":{"id":2,"name":"x"}}}\n'
@@ -128,7 +128,7 @@ async def test_formats(rows: Rows) -> None:
     assert table.to_pydict() == {"key": ["a", "b", "c"], "sport": ["football", "golf", "golf"]}
 
 
-async def test_a_format_that_is_not_offered(rows: Rows) -> None:
+async def test_unknown_format_is_refused(rows: Rows) -> None:
     error = await rows.refused(406, Accept="text/html")
     assert error["code"] == "format-not-offered"
     assert all(name in error["hint"] for name in ("application/json", "x-ndjson", "text/csv", "arrow"))
@@ -166,7 +166,7 @@ async def test_the_tag_is_the_same_in_every_process(rows: Rows) -> None:
     assert await rows.status(If_None_Match=tag) == 304
 
 
-async def test_every_shape_of_the_rows_has_a_tag_of_its_own(rows: Rows) -> None:
+async def test_etag_differs_by_format_page_and_fields(rows: Rows) -> None:
     tags = [
         (await rows.ask(query, Accept=accept))[0].headers["ETag"]
         for query in ("", "?fields=price", "?limit=2", "?where=sport='golf'")
@@ -176,7 +176,7 @@ async def test_every_shape_of_the_rows_has_a_tag_of_its_own(rows: Rows) -> None:
     assert all(tag.startswith('"') and tag.endswith('"') for tag in tags)
 
 
-async def test_a_new_epoch_is_another_tag(rows: Rows) -> None:
+async def test_tag_changes_with_the_epoch(rows: Rows) -> None:
     tag = (await rows.ask())[0].headers["ETag"]
     rows.fake_view.crash()
     reply, body = await rows.ask(If_None_Match=tag)
@@ -188,7 +188,7 @@ async def test_a_new_epoch_is_another_tag(rows: Rows) -> None:
     ("form", "status"),
     [("{}", 304), ("W/{}", 304), ('"x", {}', 304), ("*", 304), ('"x"', 200), ("x", 200)],
 )
-async def test_forms_of_if_none_match(rows: Rows, form: str, status: int) -> None:
+async def test_if_none_match_is_parsed_in_all_forms(rows: Rows, form: str, status: int) -> None:
     tag = (await rows.ask())[0].headers["ETag"]
     assert await rows.status(If_None_Match=form.format(tag)) == status
 
@@ -215,7 +215,7 @@ async def test_if_modified_since(rows: Rows) -> None:
     assert (await rows.ask())[0].headers["Last-Modified"] > told
 
 
-async def test_rows_that_are_as_before_were_others_in_between(rows: Rows) -> None:
+async def test_last_modified_covers_changes_that_were_undone(rows: Rows) -> None:
     query = "?where=sport='golf'"
     tag = (await rows.ask(query))[0].headers["ETag"]
     rows.now += 5_000
@@ -229,7 +229,7 @@ async def test_rows_that_are_as_before_were_others_in_between(rows: Rows) -> Non
     assert (reply.status, reply.headers["ETag"]) == (200, tag)
 
 
-async def test_a_timed_query_is_asked_at_one_moment(rows: Rows) -> None:
+async def test_timed_query_is_evaluated_at_one_time(rows: Rows) -> None:
     rows.put(e={"until": rows.now + 1_500}, f={"until": rows.now + 3_000})
     query = "?where=until > now()"
     first, body = await rows.ask(query)
@@ -245,7 +245,7 @@ async def test_a_timed_query_is_asked_at_one_moment(rows: Rows) -> None:
     assert (await rows.get(query))["rows"] == []
 
 
-async def test_a_tag_goes_before_a_time(rows: Rows) -> None:
+async def test_if_none_match_has_priority_over_if_modified_since(rows: Rows) -> None:
     await rows.ask()
     rows.now += 5_000
     told = (await rows.ask())[0].headers["Last-Modified"]
@@ -253,7 +253,7 @@ async def test_a_tag_goes_before_a_time(rows: Rows) -> None:
     assert await rows.status(If_Modified_Since="yesterday") == 200
 
 
-async def test_head(rows: Rows) -> None:
+async def test_head_returns_the_headers_of_get(rows: Rows) -> None:
     whole, body = await rows.ask()
     reply, nothing = await rows.ask(method="HEAD")
     assert (reply.status, nothing) == (200, b"")
@@ -262,7 +262,7 @@ async def test_head(rows: Rows) -> None:
     assert (await rows.ask(method="HEAD", If_None_Match=whole.headers["ETag"]))[0].status == 304
 
 
-async def test_the_configuration_says_how_long_rows_may_be_kept(rows: Rows) -> None:
+async def test_cache_control_follows_the_configuration(rows: Rows) -> None:
     control = replace(rows.api.config.control, cache_max_age=30.9, cache_stale_while_revalidate=0.0)
     rows.api.context.config = replace(rows.api.config, control=control)
     assert (await rows.ask())[0].headers["Cache-Control"] == "public, max-age=30"
@@ -340,7 +340,7 @@ async def test_pages_have_tags_too(rows: Rows) -> None:
     assert await rows.status(f"?limit=2&page={token}", If_None_Match=tag) == 304
 
 
-async def test_a_page_that_is_not_kept_any_more(rows: Rows) -> None:
+async def test_page_of_an_evicted_result_is_gone(rows: Rows) -> None:
     token = (await rows.get("?limit=2"))["next"]
     clock = 0.0
     rows.results.clock = lambda: clock
@@ -353,7 +353,7 @@ async def test_a_page_that_is_not_kept_any_more(rows: Rows) -> None:
     assert "start again with the first page" in error["hint"]
 
 
-async def test_a_token_serves_its_own_query_only(rows: Rows) -> None:
+async def test_token_serves_its_own_query_only(rows: Rows) -> None:
     token = (await rows.get("?limit=2"))["next"]
     error = await rows.refused(400, f"?limit=2&where=sport='golf'&page={token}")
     assert "another query" in error["message"]
@@ -379,7 +379,7 @@ async def test_a_token_serves_its_own_query_only(rows: Rows) -> None:
         ("?keys=", "bad-request"),
     ],
 )
-async def test_bad_input(rows: Rows, query: str, code: str) -> None:
+async def test_invalid_parameters_are_refused(rows: Rows, query: str, code: str) -> None:
     error = await rows.refused(400, query)
     assert error["code"] == code
     assert error["hint"]
@@ -392,7 +392,7 @@ async def test_unknown_views_are_404(rows: Rows) -> None:
 
 
 @pytest.mark.parametrize(("status", "said"), [("building", "is being built"), ("stopped", "is stopped")])
-async def test_a_view_that_is_not_live_has_no_rows_yet(rows: Rows, status: str, said: str) -> None:
+async def test_view_that_is_not_live_has_no_rows_yet(rows: Rows, status: str, said: str) -> None:
     rows.fake_view.writer.update_build(rows.fake_view.build, status=status, reason="no topic")
     async with rows.api.client.get(PATH) as reply:
         assert reply.headers["Retry-After"] == "1"
@@ -402,7 +402,7 @@ async def test_a_view_that_is_not_live_has_no_rows_yet(rows: Rows, status: str, 
     assert "no topic" not in error["message"]  # why may name rows of others
 
 
-async def test_too_much_is_said_clearly(rows: Rows) -> None:
+async def test_result_that_is_too_large_is_refused(rows: Rows) -> None:
     rows.results.max_bytes = 400
     error = await rows.refused(413)
     assert error["code"] == "result-too-large"
@@ -411,7 +411,7 @@ async def test_too_much_is_said_clearly(rows: Rows) -> None:
     assert (await rows.get("?keys=a"))["count"] == 1
 
 
-async def test_stale_and_incomplete_are_said(rows: Rows) -> None:
+async def test_response_reports_stale_and_incomplete(rows: Rows) -> None:
     rows.fake_view.writer.define("odds", "b1", json.dumps({"stale_after": 5}))
     rows.fake_view.writer.mark_source_active("odds")
     reply, _ = await rows.ask()
@@ -425,7 +425,7 @@ async def test_stale_and_incomplete_are_said(rows: Rows) -> None:
     assert reply.headers["Distributary-State"] == "stale, incomplete"
 
 
-async def test_a_view_that_never_rests_is_given_up_for_now(rows: Rows, monkeypatch: Any) -> None:
+async def test_view_that_changes_too_fast_is_busy(rows: Rows, monkeypatch: Any) -> None:
     async def moved(*args: Any, **words: Any) -> Any:
         raise StaleRead
 
@@ -433,7 +433,7 @@ async def test_a_view_that_never_rests_is_given_up_for_now(rows: Rows, monkeypat
     assert (await rows.refused(503))["code"] == "view-busy"
 
 
-async def test_many_at_once_read_once(rows: Rows, monkeypatch: Any) -> None:
+async def test_concurrent_requests_read_the_view_once(rows: Rows, monkeypatch: Any) -> None:
     reads: list[object] = []
     inner = consistent_read.read_unregistered
 
@@ -449,7 +449,7 @@ async def test_many_at_once_read_once(rows: Rows, monkeypatch: Any) -> None:
 
 
 @pytest.mark.parametrize(("changes", "by_changes"), [(rows_module.NEAR, True), (rows_module.NEAR + 1, False)])
-async def test_what_changed_is_read_only_while_it_is_less_than_all_rows(
+async def test_cached_result_is_updated_while_changes_are_few(
     rows: Rows, monkeypatch: Any, changes: int, by_changes: bool
 ) -> None:
     befores: list[object] = []

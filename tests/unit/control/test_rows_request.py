@@ -16,7 +16,7 @@ def test_everything_has_a_default() -> None:
     assert (asked.tag, asked.at) == ("", 0)
 
 
-def test_parameters() -> None:
+def test_parameters_are_parsed() -> None:
     asked = read_rows_request(
         "odds", MultiDict(where="sport = 'golf'", fields="a,b.c", limit=str(MAX_LIMIT), page=f"{TAG}-20")
     )
@@ -26,7 +26,7 @@ def test_parameters() -> None:
     assert (asked.limit, asked.tag, asked.at) == (MAX_LIMIT, TAG, 20)
 
 
-def test_keys_in_both_forms() -> None:
+def test_keys_are_parsed_in_both_forms() -> None:
     given = MultiDict([("keys", "a,b"), ("key", "c,d"), ("key", "")])
     assert read_rows_request("odds", given).query == Query.of_keys("odds", ["a", "b", "c,d", ""])
 
@@ -47,7 +47,7 @@ def test_keys_in_both_forms() -> None:
         ([("page", f"{TAG.upper()}-1")], "is not a page token"),
     ],
 )
-def test_mistakes(parameters: list[tuple[str, str]], said: str) -> None:
+def test_invalid_parameters_are_refused(parameters: list[tuple[str, str]], said: str) -> None:
     with pytest.raises(BadRequest, match=said) as caught:
         read_rows_request("odds", MultiDict(parameters))
     assert caught.value.hint
@@ -62,6 +62,6 @@ def test_mistakes(parameters: list[tuple[str, str]], said: str) -> None:
         [("where", "a = 1"), ("keys", "a")],
     ],
 )
-def test_mistakes_of_the_query(parameters: list[tuple[str, str]]) -> None:
+def test_invalid_queries_are_refused(parameters: list[tuple[str, str]]) -> None:
     with pytest.raises(BadQuery):
         read_rows_request("odds", MultiDict(parameters))

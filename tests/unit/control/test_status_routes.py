@@ -38,7 +38,7 @@ async def test_without_a_stack_file_the_store_is_enough(api: Api) -> None:
     assert (await api.get("/v1/status"))["parts"] == []
 
 
-async def test_what_is_wrong_is_said(api: Api) -> None:
+async def test_status_lists_alarms(api: Api) -> None:
     api.define(status="stopped")
     (alarm,) = (await api.get("/v1/status"))["alarms"]
     assert (alarm["name"], alarm["text"]) == ("view-stopped", "view odds is stopped: because")
@@ -46,14 +46,14 @@ async def test_what_is_wrong_is_said(api: Api) -> None:
     assert alarm["since"] > 0
 
 
-async def test_the_index_says_where_the_publisher_is(api: Api) -> None:
+async def test_index_contains_the_publishers_url(api: Api) -> None:
     index = await api.get("/v1")
     assert await api.get("/") == index
     assert index["publisher"] == "ws://127.0.0.1:8000/connection/websocket"
     assert "/v1/views/{name}" in index["resources"]
 
 
-async def test_alive(api: Api) -> None:
+async def test_healthz_is_ok(api: Api) -> None:
     assert await api.get("/healthz") == {"status": "ok"}
 
 
@@ -61,7 +61,7 @@ async def test_ready_when_nothing_is_wrong(api: Api) -> None:
     assert await api.get("/readyz") == {"status": "ok", "alarms": []}
 
 
-async def test_not_ready_says_why_and_lists_the_alarms(api: Api) -> None:
+async def test_readyz_lists_alarms_if_not_ready(api: Api) -> None:
     api.define(status="stopped")
     async with api.client.get("/readyz") as reply:
         assert reply.status == 503
@@ -71,7 +71,7 @@ async def test_not_ready_says_why_and_lists_the_alarms(api: Api) -> None:
     assert [(alarm["name"], alarm["subject"]) for alarm in said["alarms"]] == [("view-stopped", "odds")]
 
 
-async def test_metrics(api: Api) -> None:
+async def test_metrics_have_views_requests_and_commands(api: Api) -> None:
     api.define()
     await api.get("/v1/views/odds/status")
     await api.get("/v1/views/none/status", 404)

@@ -19,7 +19,7 @@ from distributary.model.query import Query
 from distributary.store.contract import SWEEP_BATCH
 
 
-async def test_a_subscription_is_registered_then_announced(api: Api) -> None:
+async def test_subscription_is_registered_then_announced(api: Api) -> None:
     api.define()
     reply = await api.post("/v1/subscriptions", {"view": "odds", "where": "sport = 'football'"}, 201)
     query = Query.parse("odds", "sport = 'football'")
@@ -46,7 +46,7 @@ async def test_equal_queries_share_a_channel(api: Api) -> None:
 
 
 @pytest.mark.parametrize("body", [{"keys": ["b", "a"]}, {}, {"keys": None, "where": None}])
-async def test_other_queries(api: Api, body: dict[str, Any]) -> None:
+async def test_subscriptions_to_keys_orders_and_filters_are_created(api: Api, body: dict[str, Any]) -> None:
     api.define()
     reply = await api.post("/v1/subscriptions", {"view": "odds"} | body, 201)
     assert reply["query"] == ('{"keys":["a","b"]}' if body.get("keys") else "{}")
@@ -71,14 +71,14 @@ async def test_the_first_rows_of_a_query(api: Api) -> None:
         ({"limit": 3}, "bad-query", "limit requires order"),
     ],
 )
-async def test_orders_that_cannot_be_read(api: Api, body: dict[str, Any], code: str, said: str) -> None:
+async def test_invalid_orders_are_refused(api: Api, body: dict[str, Any], code: str, said: str) -> None:
     api.define()
     error = await api.post("/v1/subscriptions", {"view": "odds"} | body, 400)
     assert error["code"] == code
     assert said in error["message"]
 
 
-async def test_what_a_subscription_with_a_pace_was_not_sent(api: Api) -> None:
+async def test_subscription_shows_what_conflation_dropped(api: Api) -> None:
     api.define()
     id = (await api.post("/v1/subscriptions", {"view": "odds"}, 201))["id"]
     assert "pace" not in await api.get(f"/v1/subscriptions/{id}")
@@ -89,7 +89,7 @@ async def test_what_a_subscription_with_a_pace_was_not_sent(api: Api) -> None:
     assert (await api.get(f"/v1/subscriptions/{id}"))["pace"] == told
 
 
-async def test_begin_is_once(api: Api) -> None:
+async def test_subscription_begins_once(api: Api) -> None:
     api.define()
     id = (await api.post("/v1/subscriptions", {"view": "odds"}, 201))["id"]
     assert (await api.post(f"/v1/subscriptions/{id}/begin"))["state"] == "begun"
@@ -99,7 +99,7 @@ async def test_begin_is_once(api: Api) -> None:
     assert [command.op for command in api.announced.commands] == ["subscribe", "begin"]
 
 
-async def test_a_subscription_shows_how_long_it_lives(api: Api) -> None:
+async def test_subscription_shows_how_long_it_lives(api: Api) -> None:
     api.define()
     made = await api.post("/v1/subscriptions", {"view": "odds", "where": "a = 1"}, 201)
     api.now += 20
@@ -107,7 +107,7 @@ async def test_a_subscription_shows_how_long_it_lives(api: Api) -> None:
     assert shown == made | {"expires_in": 40}
 
 
-async def test_the_end_is_once_and_leaves_nothing(api: Api) -> None:
+async def test_subscription_ends_once(api: Api) -> None:
     api.define()
     id = (await api.post("/v1/subscriptions", {"view": "odds"}, 201))["id"]
     await api.call("DELETE", f"/v1/subscriptions/{id}", status=204)
@@ -119,14 +119,14 @@ async def test_the_end_is_once_and_leaves_nothing(api: Api) -> None:
     assert api.announced.commands[-1].op == "end"
 
 
-async def test_a_lapsed_one_is_unknown(api: Api) -> None:
+async def test_lapsed_subscription_is_unknown(api: Api) -> None:
     api.define()
     id = (await api.post("/v1/subscriptions", {"view": "odds"}, 201))["id"]
     api.now += 61
     assert (await api.post(f"/v1/subscriptions/{id}/begin", status=404))["code"] == "subscription-not-found"
 
 
-async def test_kafka_down_does_not_stop_a_subscriber(api: Api) -> None:
+async def test_subscription_is_created_while_kafka_is_down(api: Api) -> None:
     api.define()
     api.announced.down = True
     await api.post("/v1/subscriptions", {"view": "odds"}, 201)
@@ -134,14 +134,14 @@ async def test_kafka_down_does_not_stop_a_subscriber(api: Api) -> None:
         assert 'distributary_control_commands_total{result="failed"} 1' in await reply.text()
 
 
-async def test_an_unknown_view_names_the_nearest(api: Api) -> None:
+async def test_unknown_view_names_the_nearest(api: Api) -> None:
     api.define()
     error = await api.post("/v1/subscriptions", {"view": "ods"}, 404)
     assert (error["code"], error["hint"]) == ("view-not-found", 'did you mean "odds"?')
 
 
 @pytest.mark.parametrize(("status", "said"), [("building", "is being built"), ("stopped", "is stopped")])
-async def test_a_view_without_rows_says_try_again(api: Api, status: str, said: str) -> None:
+async def test_view_that_is_being_built_is_retryable(api: Api, status: str, said: str) -> None:
     api.define(status=status)
     error = await api.post("/v1/subscriptions", {"view": "odds"}, 503)
     assert error["retry"]
@@ -172,7 +172,7 @@ BAD: list[tuple[bytes | Any, str, str]] = [
 
 
 @pytest.mark.parametrize(("body", "code", "said"), BAD)
-async def test_bad_bodies_say_what_is_wrong(api: Api, body: Any, code: str, said: str) -> None:
+async def test_invalid_body_is_refused_with_the_reason(api: Api, body: Any, code: str, said: str) -> None:
     api.define()
     error = await api.post("/v1/subscriptions", body, 400)
     assert error["code"] == code
@@ -181,12 +181,12 @@ async def test_bad_bodies_say_what_is_wrong(api: Api, body: Any, code: str, said
     assert api.announced.commands == []
 
 
-async def test_a_huge_body_is_refused(api: Api) -> None:
+async def test_huge_body_is_refused(api: Api) -> None:
     error = await api.post("/v1/subscriptions", io.BytesIO(b" " * (1024 * 1024 + 1)), 413)
     assert error["message"] == "the body is too large"
 
 
-async def test_a_kafka_that_is_slow_does_not_hold_a_subscriber_up(
+async def test_kafka_that_is_slow_does_not_hold_a_subscriber_up(
     api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     api.define()
@@ -204,7 +204,7 @@ async def test_a_kafka_that_is_slow_does_not_hold_a_subscriber_up(
     assert [command.op for command in api.announced.commands] == ["subscribe"]
 
 
-async def test_the_addresses_carry_the_fields(api: Api) -> None:
+async def test_urls_of_a_subscription_have_its_fields(api: Api) -> None:
     api.define()
     asked = {"view": "odds", "where": "a = 1"}
     reply = await api.post("/v1/subscriptions", asked | {"fields": "price,b.c"}, 201)
@@ -221,7 +221,7 @@ async def test_the_addresses_carry_the_fields(api: Api) -> None:
     [("", "bad-query", "character 1"), ("a,", "bad-query", "character 3"), ([], "bad-query", "character 1"),
      (5, "bad-request", '"fields" is'), ([1], "bad-request", '"fields" is')],
 )  # fmt: skip
-async def test_bad_fields(api: Api, fields: Any, code: str, said: str) -> None:
+async def test_invalid_fields_are_refused(api: Api, fields: Any, code: str, said: str) -> None:
     api.define()
     error = await api.post("/v1/subscriptions", {"view": "odds", "fields": fields}, 400)
     assert (error["code"], said in error["message"]) == (code, True)
@@ -256,7 +256,7 @@ async def test_sweep_has_servers_share_revocations(api: Api, monkeypatch: pytest
         await asyncio.gather(task, return_exceptions=True)
 
 
-async def test_a_sweep_goes_on_while_there_are_more(api: Api) -> None:
+async def test_sweep_goes_on_while_there_are_more(api: Api) -> None:
     api.define()
     many = SWEEP_BATCH * 3 + 1
     for number in range(many):

@@ -14,7 +14,7 @@ from distributary.model.build import Build, Definition, load_definition
 from distributary.model.feed import Feed
 
 
-async def test_a_new_view_is_defined(api: Api) -> None:
+async def test_new_view_is_defined(api: Api) -> None:
     reply = await api.call("PUT", "/v1/views/odds", {"feed": "odds", "key": "market_id"}, 202)
     assert reply == {"name": "odds", "build": VIEW.build_id(FEED), "state": "building", "changed": True}
     info = await api.store.reader.view("odds")
@@ -22,19 +22,19 @@ async def test_a_new_view_is_defined(api: Api) -> None:
     assert json.loads(info.definition)["view"]["key"] == "market_id"
 
 
-async def test_the_same_again_changes_nothing(api: Api) -> None:
+async def test_same_definition_again_changes_nothing(api: Api) -> None:
     api.define()
     reply = await api.call("PUT", "/v1/views/odds", {"feed": "odds", "key": "market_id"})
     assert (reply["changed"], reply["state"]) == (False, "live")
 
 
-async def test_what_is_shown_can_be_put_back(api: Api) -> None:
+async def test_definition_in_a_status_can_be_sent_back(api: Api) -> None:
     api.define(replace(VIEW, ttl=60.5, reduce="aggregate", aggregates={"n": "count()"}, window=60.0))
     shown = await api.get("/v1/views/odds/status")
     assert not (await api.call("PUT", "/v1/views/odds", shown["definition"]))["changed"]
 
 
-async def test_a_changed_view_is_built_beside_the_live_one(api: Api) -> None:
+async def test_changed_view_is_built_beside_the_live_one(api: Api) -> None:
     live = api.define()
     reply = await api.call("PUT", "/v1/views/odds", {"feed": "odds", "key": "other"}, 202)
     shown = await api.get("/v1/views/odds/status")
@@ -42,7 +42,7 @@ async def test_a_changed_view_is_built_beside_the_live_one(api: Api) -> None:
     assert (shown["next"]["build"], shown["next"]["status"]) == (reply["build"], "building")
 
 
-async def test_a_feed_may_come_along(api: Api) -> None:
+async def test_feed_may_come_along(api: Api) -> None:
     body = {"feed": {"topic": "bets"}, "key": "id"}
     await api.call("PUT", "/v1/views/bets", body, 202)
     feeds = (await api.get("/v1/feeds"))["feeds"]
@@ -68,20 +68,20 @@ async def test_a_feed_may_come_along(api: Api) -> None:
         ({"view": {"feed": "odds"}, "key": "a"}, 'unknown field "key"'),
     ],
 )
-async def test_a_bad_definition_says_why(api: Api, body: Any, said: str) -> None:
+async def test_invalid_definition_is_refused_with_the_reason(api: Api, body: Any, said: str) -> None:
     error = await api.call("PUT", "/v1/views/odds", body, 400)
     assert error["code"] == "bad-definition"
     assert said in error["message"]
     assert await api.store.reader.views() == []
 
 
-async def test_a_bad_name_is_refused(api: Api) -> None:
+async def test_bad_name_is_refused(api: Api) -> None:
     assert (
         "expected a name" in (await api.call("PUT", "/v1/views/No%20Name", {"feed": "odds"}, 400))["message"]
     )
 
 
-async def test_one_name_is_one_feed(api: Api) -> None:
+async def test_feed_with_a_known_name_must_be_the_same(api: Api) -> None:
     api.define()
     body = {"feed": {"name": "odds", "topic": "another"}}
     error = await api.call("PUT", "/v1/views/more", body, 400)
@@ -96,7 +96,7 @@ async def test_one_name_is_one_feed(api: Api) -> None:
     assert feeds == {"odds": ["odds"], "moves": ["more"], "ticks": ["more"]}
 
 
-async def test_a_view_is_removed_with_everything(api: Api) -> None:
+async def test_view_is_removed_with_everything(api: Api) -> None:
     api.define()
     await api.post("/v1/subscriptions", {"view": "odds"}, 201)
     await api.call("DELETE", "/v1/views/odds", status=204)
@@ -104,7 +104,7 @@ async def test_a_view_is_removed_with_everything(api: Api) -> None:
     assert (await api.get("/v1/views"))["views"] == []
 
 
-async def test_everything_known_is_shown(api: Api) -> None:
+async def test_view_description_has_all_figures(api: Api) -> None:
     build = api.define(replace(VIEW, stale_after=10.0))
     driver = {"build": build.id, "engine": "realtime"}
     api.store.writer.heartbeat("reducers", "1", json.dumps({"views": {"odds": driver}}))
@@ -127,7 +127,7 @@ async def test_everything_known_is_shown(api: Api) -> None:
     assert again | {"lag_seconds": 0} == shown | {"lag_seconds": 0}
 
 
-async def test_what_only_a_driver_knows_is_not_said_of_one_that_is_silent(api: Api) -> None:
+async def test_figures_of_a_silent_driver_are_null(api: Api) -> None:
     build = api.define()
     driver = {"build": build.id, "engine": "realtime", "lag": 0}
     api.store.writer.heartbeat("reducers", "1", json.dumps({"views": {"odds": driver}}))
@@ -140,7 +140,7 @@ async def test_what_only_a_driver_knows_is_not_said_of_one_that_is_silent(api: A
     assert (await api.get("/v1/views/odds/status"))["lag"] is None, "nobody knows"
 
 
-async def test_a_build_under_way_shows_its_own_figures(api: Api) -> None:
+async def test_build_under_way_shows_its_own_figures(api: Api) -> None:
     live = api.define()
     build = (await api.call("PUT", "/v1/views/odds", {"feed": "odds", "key": "other"}, 202))["build"]
     api.kafka.ends = {FEED.topic: {0: 500}}
@@ -155,7 +155,7 @@ async def test_a_build_under_way_shows_its_own_figures(api: Api) -> None:
     assert (shown["next"]["lag"], shown["next"]["queries"]) == (500, 4)
 
 
-async def test_nonsense_in_a_beat_harms_nothing(api: Api) -> None:
+async def test_invalid_heartbeat_is_ignored(api: Api) -> None:
     api.define()
     for id, said in enumerate(["", "[]", '{"views":3}', '{"views":{"odds":null}}']):
         api.store.writer.heartbeat("reducers", str(id), said)
@@ -168,7 +168,7 @@ def test_equal_definitions_have_equal_text() -> None:
     assert Definition(VIEW, FEED).build == Build("odds", VIEW.build_id(FEED)).id
 
 
-async def test_a_definition_of_another_version_is_no_error(api: Api) -> None:
+async def test_definition_of_another_version_is_no_error(api: Api) -> None:
     api.store.writer.define("later", "b", '{"view":{"shape":"new"}}')
     api.define()
     shown = await api.get("/v1/views/later/status")
@@ -192,29 +192,29 @@ async def test_the_old_definition_again_ends_the_build_beside_it(api: Api) -> No
     assert (await api.get("/v1/views/odds/status"))["next"] is None
 
 
-def test_a_feed_without_a_name_takes_the_views() -> None:
+def test_feed_without_a_name_takes_the_views() -> None:
     found = read_definition("bets", {"feed": {"topic": "t"}}, [])
     assert (found.view.feed, found.feed.name, found.feed.topic) == ("bets", "bets", "t")
 
 
-def test_a_feed_in_full_goes_before_a_known_one() -> None:
+def test_feed_in_full_goes_before_a_known_one() -> None:
     body = {"view": {"feed": "odds"}, "feed": {"topic": "newer"}}
     assert read_definition("odds", body, [FEED]).feed.topic == "newer"
 
 
-def test_null_means_the_default() -> None:
+def test_null_in_a_definition_means_the_default() -> None:
     assert (
         read_definition("odds", {"feed": "odds", "ttl": None, "reduce": None}, [FEED]).view.reduce == "merge"
     )
 
 
-def test_a_view_and_a_feed_that_do_not_meet() -> None:
+def test_view_of_an_unknown_feed_is_refused() -> None:
     body = {"view": {"feed": "other"}, "feed": {"name": "odds", "topic": "t"}}
     with pytest.raises(BadDefinition, match='unknown feed "other"'):
         read_definition("odds", body, [])
 
 
-def test_an_event_feed_comes_by_name_or_in_full() -> None:
+def test_event_feed_comes_by_name_or_in_full() -> None:
     rules = {"reduce": "m:f", "reduce_events": "m:g"}
     ticks = {"name": "ticks", "topic": "t"}
     known = read_definition("odds", {"feed": "odds", "events": "ticks", **rules}, [FEED, Feed("ticks", "t")])

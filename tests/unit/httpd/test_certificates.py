@@ -72,7 +72,7 @@ def test_the_least_version_is_1_2(folder: Path) -> None:
     assert context.verify_mode is ssl.CERT_NONE
 
 
-def test_a_client_that_knows_1_1_only_is_refused(folder: Path) -> None:
+def test_client_that_knows_1_1_only_is_refused(folder: Path) -> None:
     old = _trusting()
     old.set_ciphers("ALL:@SECLEVEL=0")
     with warnings.catch_warnings():
@@ -82,7 +82,7 @@ def test_a_client_that_knows_1_1_only_is_refused(folder: Path) -> None:
         shown(Certificates(settings(folder), "control"), old)
 
 
-def test_a_client_ca_demands_certificates(folder: Path) -> None:
+def test_client_ca_demands_certificates(folder: Path) -> None:
     context = Certificates(settings(folder, tls_client_ca="ca.pem"), "control").context
     assert context is not None
     assert context.verify_mode is ssl.CERT_REQUIRED
@@ -95,7 +95,7 @@ def test_key_and_certificate_may_share_a_file(folder: Path) -> None:
     assert shown(certificates) in both
 
 
-def test_a_changed_certificate_is_shown_from_then_on(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_changed_certificate_is_shown_from_then_on(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     certificates = Certificates(settings(folder), "control")
     before = shown(certificates)
@@ -108,7 +108,7 @@ def test_a_changed_certificate_is_shown_from_then_on(folder: Path, caplog: pytes
 
 
 @pytest.mark.parametrize("broken", ["server.pem", "server-key.pem"])
-def test_a_broken_new_file_leaves_the_old_certificate_and_is_logged_once(
+def test_broken_new_file_leaves_the_old_certificate_and_is_logged_once(
     folder: Path, caplog: pytest.LogCaptureFixture, broken: str
 ) -> None:
     certificates = Certificates(settings(folder), "control")
@@ -125,7 +125,7 @@ def test_a_broken_new_file_leaves_the_old_certificate_and_is_logged_once(
     assert shown(certificates) == (folder / "server.pem").read_text()
 
 
-def test_a_pair_that_is_being_written_is_not_logged(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_pair_that_is_being_written_is_not_logged(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
     certificates = Certificates(settings(folder), "control")
     old_key = (folder / "server-key.pem").read_text()
     replaced(folder)
@@ -139,7 +139,7 @@ def test_a_pair_that_is_being_written_is_not_logged(folder: Path, caplog: pytest
     assert not [one for one in caplog.records if one.levelno >= logging.ERROR]
 
 
-def test_a_file_that_goes_leaves_the_old_certificate(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_file_that_goes_leaves_the_old_certificate(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
     certificates = Certificates(settings(folder), "control")
     before = shown(certificates)
     (folder / "server.pem").unlink()
@@ -178,7 +178,7 @@ def test_files_that_cannot_be_used_are_named(folder: Path, files: dict[str, str]
         Certificates(settings(folder, **files), "control")
 
 
-def test_a_certificate_about_to_end_is_logged(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_certificate_about_to_end_is_logged(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
     from datetime import UTC, datetime, timedelta
 
     for days, said in ((5, "expires on"), (-5, "expired on")):

@@ -10,7 +10,7 @@ def missed(deadlines: Deadlines, now: float, *, waiting: int = 0, paused: bool =
     return deadlines.missed(now, waiting=waiting, paused=paused)
 
 
-def test_a_head_that_does_not_end_is_missed_however_many_bytes_come() -> None:
+def test_endless_head_times_out_however_many_bytes_arrive() -> None:
     deadlines = Deadlines(SETTINGS, 0)
     for now in range(10):
         deadlines.head_started(now)  # a byte
@@ -18,7 +18,7 @@ def test_a_head_that_does_not_end_is_missed_however_many_bytes_come() -> None:
     assert missed(deadlines, 10.1) == "head"
 
 
-def test_an_idle_connection_misses_nothing() -> None:
+def test_idle_connection_does_not_time_out() -> None:
     deadlines = Deadlines(SETTINGS, 0)
     deadlines.head_ended(1, body=False)
     assert missed(deadlines, 1000) == ""
@@ -27,7 +27,7 @@ def test_an_idle_connection_misses_nothing() -> None:
     assert missed(deadlines, 1011) == "head"
 
 
-def test_a_body_of_one_byte_a_second_is_missed() -> None:
+def test_body_of_one_byte_per_second_times_out() -> None:
     deadlines = Deadlines(SETTINGS, 0)
     deadlines.head_ended(0, body=True)
     for now in range(20):
@@ -36,7 +36,7 @@ def test_a_body_of_one_byte_a_second_is_missed() -> None:
     assert missed(deadlines, 21) == "body"
 
 
-def test_a_long_body_at_a_decent_rate_is_not_missed() -> None:
+def test_long_body_at_a_sufficient_rate_does_not_time_out() -> None:
     deadlines = Deadlines(SETTINGS, 0)
     deadlines.head_ended(0, body=True)
     for now in range(1, 3600):
@@ -46,7 +46,7 @@ def test_a_long_body_at_a_decent_rate_is_not_missed() -> None:
     assert missed(deadlines, 90_000) == ""
 
 
-def test_a_body_that_we_do_not_read_is_not_the_clients_fault() -> None:
+def test_body_does_not_time_out_while_the_server_does_not_read() -> None:
     deadlines = Deadlines(SETTINGS, 0)
     deadlines.head_ended(0, body=True)
     for now in range(1, 500):
@@ -55,7 +55,7 @@ def test_a_body_that_we_do_not_read_is_not_the_clients_fault() -> None:
     assert missed(deadlines, 521) == "body"
 
 
-def test_a_streamed_body_may_last_but_not_pause_for_ever() -> None:
+def test_streamed_body_may_last_but_not_pause_for_ever() -> None:
     deadlines = Deadlines(SETTINGS, 0)
     deadlines.head_ended(0, body=True)
     deadlines.allow_stream(300, 0)
@@ -73,7 +73,7 @@ def test_the_next_request_of_a_connection_has_the_usual_deadline_again() -> None
     assert missed(deadlines, 31) == "body"
 
 
-def test_a_reader_that_takes_nothing_is_missed() -> None:
+def test_client_that_reads_nothing_times_out() -> None:
     deadlines = Deadlines(SETTINGS, 0)
     deadlines.head_ended(0, body=False)
     assert missed(deadlines, 1, waiting=1000) == ""
@@ -81,7 +81,7 @@ def test_a_reader_that_takes_nothing_is_missed() -> None:
     assert missed(deadlines, 62, waiting=2000) == "write"
 
 
-def test_a_slow_reader_is_waited_for_as_long_as_it_takes_something() -> None:
+def test_slow_reader_is_waited_for_as_long_as_it_takes_something() -> None:
     deadlines = Deadlines(SETTINGS, 0)
     deadlines.head_ended(0, body=False)
     for now in range(0, 5000, 50):

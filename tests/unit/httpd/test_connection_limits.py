@@ -91,12 +91,12 @@ def test_forwarded_addresses_do_not_count_without_a_trusted_proxy() -> None:
         (["10.0.0.9"], "10.0.0.9"),
     ],
 )
-def test_a_trusted_proxy_says_who_the_client_is(lines: list[str], client: str) -> None:
+def test_trusted_proxy_says_who_the_client_is(lines: list[str], client: str) -> None:
     connections = tally(trusted_proxies=("10.0.0.0/8",))
     assert connections.client_address("10.0.0.7", forwarded(*lines)) == client
 
 
-def test_clients_behind_a_proxy_are_bounded_by_what_they_have_under_way() -> None:
+def test_clients_behind_a_proxy_are_limited_by_requests_in_flight() -> None:
     connections = tally(trusted_proxies=("127.0.0.1/32",), max_connections_per_address=1)
     assert [connections.enter("127.0.0.1") for _ in range(3)] == ["", "", ""]
     first = connections.begin("127.0.0.1", forwarded("203.0.113.9"))
@@ -108,7 +108,7 @@ def test_clients_behind_a_proxy_are_bounded_by_what_they_have_under_way() -> Non
 
 
 @given(st.lists(st.tuples(st.sampled_from(["192.0.2.1", "192.0.2.2", "127.0.0.1"]), st.booleans())))
-def test_every_connection_that_left_makes_room(events: list[tuple[str, bool]]) -> None:
+def test_closed_connection_makes_room_for_another(events: list[tuple[str, bool]]) -> None:
     connections = tally(max_connections=3, max_connections_per_address=2)
     held: list[str] = []
     for address, leaves in events:

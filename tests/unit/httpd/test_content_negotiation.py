@@ -35,7 +35,7 @@ OFFERED = list(FORMATS)
         ("application/jso", None),
     ],
 )
-def test_what_is_chosen(header: str, chosen: str | None) -> None:
+def test_best_media_type_is_chosen(header: str, chosen: str | None) -> None:
     assert choose(header, OFFERED) == chosen
 
 

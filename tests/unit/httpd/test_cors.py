@@ -26,7 +26,7 @@ LISTED = ["https://app.example.com", "https://*.games.example.com", "http://*.lo
         "https://own.example.com",
     ],
 )
-def test_allowed(origin: str | None) -> None:
+def test_origin_of_the_own_host_is_allowed(origin: str | None) -> None:
     assert origin_allowed(origin, "own.example.com:8000", LISTED)
 
 
@@ -53,11 +53,11 @@ def test_allowed(origin: str | None) -> None:
         "//own.example.com/path",
     ],
 )
-def test_refused(origin: str) -> None:
+def test_other_origin_is_refused(origin: str) -> None:
     assert not origin_allowed(origin, "own.example.com:8000", LISTED)
 
 
-def test_everybody() -> None:
+def test_asterisk_allows_every_origin() -> None:
     assert origin_allowed("https://evil.example", "own.example.com", ["*"])
     assert origin_allowed("null", "own.example.com", ["*"])
 
@@ -72,14 +72,14 @@ label = st.text("abcdefgh", min_size=1, max_size=5)
 
 
 @given(st.lists(label, min_size=1, max_size=3), st.lists(label, min_size=1, max_size=3))
-def test_a_wildcard_is_for_hosts_below_its_domain_only(page: list[str], domain: list[str]) -> None:
+def test_wildcard_matches_only_hosts_below_its_domain(page: list[str], domain: list[str]) -> None:
     host, below = ".".join(page), ".".join(domain)
     got = origin_allowed(f"https://{host}", "own.example.com", [f"https://*.{below}"])
     assert got == (len(page) > len(domain) and page[-len(domain) :] == domain)
 
 
 @given(st.text(), st.text(), st.lists(st.text()))
-def test_any_texts_give_an_answer(origin: str, host: str, origins: list[str]) -> None:
+def test_any_strings_are_decided(origin: str, host: str, origins: list[str]) -> None:
     origin_allowed(origin, host, origins)
 
 
@@ -99,7 +99,7 @@ def served(headers: dict[str, str], server: Control | Publisher = OURS) -> bool:
     "host",
     ["localhost:8080", "127.0.0.1", "[::1]:8080", "LOCALHOST", "a.localhost", "stream.example.com", ""],
 )
-def test_own_name_is_answered_to(host: str) -> None:
+def test_own_host_names_are_accepted(host: str) -> None:
     assert served({"Host": host})
 
 

@@ -17,7 +17,7 @@ def read(file: Path) -> x509.Certificate:
     return x509.load_pem_x509_certificate(file.read_bytes())
 
 
-def test_a_ca_signs_a_server_for_all_names(tmp_path: Path) -> None:
+def test_ca_signs_a_server_for_all_names(tmp_path: Path) -> None:
     ca, server = (
         dev_certificates.create_ca(tmp_path, NOW),
         dev_certificates.create_server(tmp_path, NAMES, NOW),
@@ -32,7 +32,7 @@ def test_a_ca_signs_a_server_for_all_names(tmp_path: Path) -> None:
     assert server.expires == NOW + dev_certificates.LIFETIME
 
 
-def test_files_are_for_their_owner_alone(tmp_path: Path) -> None:
+def test_files_are_readable_by_their_owner_only(tmp_path: Path) -> None:
     folder = tmp_path / "tls"
     dev_certificates.create_ca(folder)
     dev_certificates.create_server(folder, NAMES)
@@ -45,7 +45,7 @@ def test_files_are_for_their_owner_alone(tmp_path: Path) -> None:
     assert {file.stat().st_mode & 0o777 for file in folder.iterdir()} == {0o600}
 
 
-def test_made_again_it_keeps_what_is_good(tmp_path: Path) -> None:
+def test_valid_certificates_are_kept(tmp_path: Path) -> None:
     dev_certificates.create_ca(tmp_path, NOW)
     before = dev_certificates.create_server(tmp_path, NAMES, NOW)
     text = before.certificate.read_bytes()
@@ -55,7 +55,7 @@ def test_made_again_it_keeps_what_is_good(tmp_path: Path) -> None:
     assert before.certificate.read_bytes() == text
 
 
-def test_made_again_it_renews_what_is_about_to_end(tmp_path: Path) -> None:
+def test_expiring_certificates_are_replaced(tmp_path: Path) -> None:
     dev_certificates.create_ca(tmp_path, NOW)
     dev_certificates.create_server(tmp_path, NAMES, NOW)
     later = NOW + dev_certificates.LIFETIME - dev_certificates.RENEW_BEFORE + timedelta(days=1)
@@ -65,7 +65,7 @@ def test_made_again_it_renews_what_is_about_to_end(tmp_path: Path) -> None:
     assert again.expires == later + dev_certificates.LIFETIME
 
 
-def test_a_new_ca_signs_everything_anew(tmp_path: Path) -> None:
+def test_new_ca_signs_all_certificates_again(tmp_path: Path) -> None:
     dev_certificates.create_ca(tmp_path, NOW)
     dev_certificates.create_server(tmp_path, NAMES, NOW)
     (tmp_path / "ca-key.pem").unlink()
@@ -74,26 +74,26 @@ def test_a_new_ca_signs_everything_anew(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("broken", ["server.pem", "server-key.pem"])
-def test_a_damaged_file_is_made_anew(tmp_path: Path, broken: str) -> None:
+def test_damaged_certificate_is_replaced(tmp_path: Path, broken: str) -> None:
     dev_certificates.create_ca(tmp_path, NOW)
     dev_certificates.create_server(tmp_path, NAMES, NOW)
     (tmp_path / broken).write_text("damaged")
     assert dev_certificates.create_server(tmp_path, NAMES, NOW).new
 
 
-def test_another_name_is_added(tmp_path: Path) -> None:
+def test_additional_name_is_signed(tmp_path: Path) -> None:
     dev_certificates.create_ca(tmp_path, NOW)
     dev_certificates.create_server(tmp_path, NAMES, NOW)
     assert dev_certificates.create_server(tmp_path, [*NAMES, "box.example"], NOW).new
     assert not dev_certificates.create_server(tmp_path, NAMES, NOW).new
 
 
-def test_without_a_ca_nothing_is_signed(tmp_path: Path) -> None:
+def test_signing_without_a_ca_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no valid CA"):
         dev_certificates.create_client(tmp_path, "ann")
 
 
-def test_a_folder_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
+def test_folder_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(UsageError, match="cannot write"):
         dev_certificates.create_ca(tmp_path / "file" / "tls")

@@ -25,7 +25,7 @@ from distributary.httpd.request_audit import Attempt, audit_middleware
         (421, False, ("refused", "expired")),
     ],
 )
-async def test_what_changes_the_stack_and_what_is_refused_is_written(
+async def test_audit_has_changes_and_refusals(
     tmp_path: Path, status: int, changes: bool, noted: tuple[str, str | None] | None
 ) -> None:
     async def handle(request: web.Request) -> web.Response:

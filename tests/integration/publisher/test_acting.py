@@ -14,7 +14,7 @@ from tests.support.stack import Feeding
 from distributary.publisher.codec.protobuf_codec import PROTOBUF
 
 
-async def test_a_published_message_becomes_a_row(feeding: Feeding) -> None:
+async def test_published_message_becomes_a_row(feeding: Feeding) -> None:
     view = await feeding.view(
         key="player", feed={"publish": True, "publish_key": "player", "partitioned_by": "player"}
     )

@@ -30,7 +30,7 @@ class Ends(ClientEventHandler):  # type: ignore[misc]
 
 
 @protobuf
-async def test_python(protobuf: bool) -> None:
+async def test_python_sdk_refreshes_its_token(protobuf: bool) -> None:
     fake_view = two_rows()
     given: list[str] = []
     own: list[str] = []
@@ -76,7 +76,7 @@ async def test_python(protobuf: bool) -> None:
     reason="needs node and tests/node/node_modules (make test installs them)",
 )
 @protobuf
-async def test_node(protobuf: bool) -> None:
+async def test_javascript_sdk_refreshes_its_token(protobuf: bool) -> None:
     fake_view = two_rows()
     async with serving(fake_view, auth=AUTH) as publisher:
         process = await asyncio.create_subprocess_exec(

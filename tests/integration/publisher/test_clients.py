@@ -93,7 +93,7 @@ async def test_python_recovers_after_a_disconnect_and_an_epoch(protobuf: bool) -
 
 
 @protobuf
-async def test_python_goes_on_at_another_publisher(protobuf: bool) -> None:
+async def test_python_continues_at_another_publisher(protobuf: bool) -> None:
     fake_view = FakeView()
     async with serving(fake_view) as one, serving(fake_view) as other:
         addresses = [one.addresses["websocket"], other.addresses["websocket"]]
@@ -117,7 +117,7 @@ async def test_python_goes_on_at_another_publisher(protobuf: bool) -> None:
 
 
 @protobuf
-async def test_python_begins_from_a_position_with_some_fields(protobuf: bool) -> None:
+async def test_python_starts_from_a_position_with_some_fields(protobuf: bool) -> None:
     fake_view = FakeView(exact=True)
     fake_view.put(("a", {"n": 1, "z": 0}), ("b", {"n": 2, "z": 0}))
     position = f"{fake_view.epoch}:{fake_view.seq}"
@@ -146,7 +146,7 @@ async def test_python_begins_from_a_position_with_some_fields(protobuf: bool) ->
 
 
 @protobuf
-async def test_python_two_steps(protobuf: bool) -> None:
+async def test_python_waits_for_a_begin(protobuf: bool) -> None:
     fake_view = FakeView()
     fake_view.put(("a", {"s": "f"}))
     query = Query.parse(VIEW, "s = 'f'")
@@ -172,7 +172,7 @@ async def test_python_two_steps(protobuf: bool) -> None:
 
 
 @protobuf
-async def test_python_is_told_what_is_wrong(protobuf: bool) -> None:
+async def test_python_gets_errors(protobuf: bool) -> None:
     fake_view = FakeView(live=False)
     async with serving(fake_view) as publisher:
         client = Client(publisher.addresses["websocket"], use_protobuf=protobuf)
@@ -277,7 +277,7 @@ async def test_python_answers_pings(protobuf: bool) -> None:
     reason="needs node and tests/node/node_modules (make test installs them)",
 )
 @protobuf
-async def test_node(protobuf: bool) -> None:
+async def test_javascript_sdk_follows_a_view(protobuf: bool) -> None:
     """The script says what it sees, a line each; the test acts in between."""
     fake_view = FakeView()
     fake_view.put(("a", {"n": 0}))

@@ -78,7 +78,7 @@ async def test_connections_of_one_address_are_bounded() -> None:
             pass
 
 
-async def test_clients_behind_a_trusted_proxy_are_bounded_each_by_itself() -> None:
+async def test_clients_behind_a_trusted_proxy_are_bounded_separately() -> None:
     settings: dict[str, Any] = {"trusted_proxies": ("127.0.0.1",), "max_connections_per_address": 1}
     async with serving(FakeView(), **settings) as publisher:
         ann, ben = ({"X-Forwarded-For": address} for address in ("203.0.113.1", "203.0.113.2"))

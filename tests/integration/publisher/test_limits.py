@@ -45,7 +45,7 @@ async def test_bad_frames_close_and_are_counted(codec: Codec, frame: str | bytes
         assert publisher.stats.connections == 0
 
 
-async def test_a_message_in_too_many_or_too_large_pieces() -> None:
+async def test_message_in_too_many_or_too_large_frames_is_refused() -> None:
     async with serving(FakeView(), max_frame=4096) as publisher:
         for pieces in (["x" * 1000] * 5, [" "] * 1_100):
             async with raw(publisher) as client:
@@ -54,7 +54,7 @@ async def test_a_message_in_too_many_or_too_large_pieces() -> None:
         await until(lambda: publisher.stats.closes == {1009: 2})
 
 
-async def test_the_largest_frame_is_taken() -> None:
+async def test_largest_frame_is_accepted() -> None:
     async with serving(FakeView(), max_frame=4096) as publisher, raw(publisher) as client:
         hello = json.dumps({"id": 1, "connect": {}})
         await client.socket.send(hello + " " * (4096 - len(hello)))
@@ -94,7 +94,7 @@ async def test_sockets_that_never_become_websockets_are_closed() -> None:
             writer.close()
 
 
-async def test_channels() -> None:
+async def test_too_many_channels_are_refused() -> None:
     async with serving(FakeView(), max_channels=3) as publisher, raw(publisher) as client:
         await client.connect()
         await client.send(*({"id": n, "subscribe": {"channel": f"odds?keys=k{n}"}} for n in range(2, 6)))
@@ -106,7 +106,7 @@ async def test_channels() -> None:
         assert "subscribe" in await client.next()
 
 
-async def test_names() -> None:
+async def test_too_long_channel_name_is_refused() -> None:
     async with serving(FakeView()) as publisher, raw(publisher) as client:
         await client.connect()
         await client.send({"id": 2, "subscribe": {"channel": "odds?keys=" + "k" * 20_000}})
@@ -128,7 +128,7 @@ async def test_commands_beyond_the_rate_are_refused_and_a_flood_is_closed(codec:
 
 
 @both
-async def test_whoever_subscribes_to_all_it_may_is_no_flood(codec: Codec) -> None:
+async def test_client_that_subscribes_to_all_its_channels_is_not_a_flood(codec: Codec) -> None:
     async with serving(FakeView(), max_command_rate=1) as publisher, raw(publisher, codec) as client:
         await client.send(
             {"id": 1, "connect": {}},
@@ -143,7 +143,7 @@ def left(publisher: Publisher) -> tuple[int, ...]:
     return tuple(said[name] for name in ("connections", "subscribers", "queries"))
 
 
-async def test_10_000_subscriptions_on_one_connection() -> None:
+async def test_one_connection_has_10_000_subscriptions() -> None:
     """The usual limit refuses them; with the setting raised they are served, and leave nothing behind."""
     fake_view = FakeView()
     fake_view.put(("k1", {"n": 1}))

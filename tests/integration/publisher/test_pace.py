@@ -70,7 +70,7 @@ def left(publisher: Publisher) -> tuple[int, ...]:
 
 
 @both
-async def test_the_first_rows(codec: Codec) -> None:
+async def test_client_gets_the_first_rows(codec: Codec) -> None:
     fake_view = FakeView()
     fake_view.put(("a", {"n": 1}), ("b", {"n": 2}), ("c", {"n": 3}))
     async with serving(fake_view) as publisher:
@@ -96,7 +96,7 @@ async def test_the_first_rows(codec: Codec) -> None:
 
 
 @both
-async def test_some_fields_of_the_first_rows_and_of_the_newest(codec: Codec) -> None:
+async def test_first_rows_and_newest_rows_are_projected(codec: Codec) -> None:
     fake_view = FakeView()
     fake_view.put(("a", {"n": 1, "m": "x"}), ("b", {"n": 2, "m": "y"}))
     async with serving(fake_view) as publisher:
@@ -117,7 +117,7 @@ async def test_some_fields_of_the_first_rows_and_of_the_newest(codec: Codec) -> 
             assert (said["key"], said["row"]) == ("a", {"m": "z"})
 
 
-async def test_orders_and_paces_that_are_refused() -> None:
+async def test_invalid_order_or_conflation_is_refused() -> None:
     fake_view = FakeView()
     fake_view.put(("a", {"n": 1}), ("b", {"n": 2}))
     async with (
@@ -144,7 +144,7 @@ async def test_orders_and_paces_that_are_refused() -> None:
         assert left(publisher) == (1, 0, 0, 0, 0)
 
 
-async def test_the_same_as_events() -> None:
+async def test_stream_has_order_and_conflation() -> None:
     fake_view = FakeView()
     fake_view.put(("a", {"n": 1}), ("b", {"n": 2}))
     async with (
@@ -173,7 +173,7 @@ async def test_the_same_as_events() -> None:
         assert lines.response.status == 200
 
 
-async def test_the_python_subscriber() -> None:
+async def test_python_subscriber_has_order_and_conflation() -> None:
     fake_view = FakeView()
     fake_view.put(("a", {"n": 1}), ("b", {"n": 2}), ("c", {"n": 3}))
     async with serving(fake_view) as publisher:
@@ -196,7 +196,7 @@ async def test_the_python_subscriber() -> None:
 
 
 @pytest.mark.parametrize("data", [{"slow": "conflate"}, {"conflate": 0.05}])
-async def test_a_reader_that_stops_is_not_closed_and_gets_the_newest(data: dict[str, Any]) -> None:
+async def test_conflated_reader_that_stops_gets_the_newest_rows(data: dict[str, Any]) -> None:
     fake_view = FakeView()
     fake_view.put(("a", {"n": 0}))
     async with serving(fake_view, queue_bytes=200_000) as publisher:
@@ -222,7 +222,7 @@ async def test_a_reader_that_stops_is_not_closed_and_gets_the_newest(data: dict[
         await until(lambda: left(publisher) == (0, 0, 0, 0, 0))
 
 
-async def test_a_stream_that_is_not_read_is_not_cut_off_and_gets_the_newest() -> None:
+async def test_conflated_stream_that_is_not_read_gets_the_newest_rows() -> None:
     fake_view = FakeView()
     async with serving(fake_view, queue_bytes=200_000) as publisher:
         async with unread(publisher, "conflate=20ms") as slow:
@@ -240,7 +240,7 @@ async def test_a_stream_that_is_not_read_is_not_cut_off_and_gets_the_newest() ->
 
 
 @pytest.mark.parametrize("protobuf", [False, True], ids=["json", "protobuf"])
-async def test_the_sdk_with_an_order_and_a_pace(protobuf: bool) -> None:
+async def test_javascript_sdk_has_order_and_conflation(protobuf: bool) -> None:
     fake_view = FakeView()
     fake_view.put(("a", {"n": 1}), ("b", {"n": 2}))
     async with serving(fake_view) as publisher:
@@ -268,7 +268,7 @@ async def test_the_sdk_with_an_order_and_a_pace(protobuf: bool) -> None:
         await client.disconnect()
 
 
-async def test_readers_that_never_read_do_not_hold_the_others() -> None:
+async def test_readers_that_never_read_do_not_block_others() -> None:
     """Some have a pace and some have not; a plain reader beside them gets every change, in order."""
     fake_view = FakeView()
     fake_view.put(("a", {"n": 0}))
@@ -290,7 +290,7 @@ async def test_readers_that_never_read_do_not_hold_the_others() -> None:
         await until(lambda: left(publisher) == (1, 1, 1, 0, 0))
 
 
-async def test_2000_changes_a_second_in_and_the_newest_every_2_seconds_out(store: StoreServer) -> None:
+async def test_two_thousand_changes_per_second_are_conflated(store: StoreServer) -> None:
     """One option on subscribe, on a real store; whoever has no pace gets all of it."""
     fake_view = FakeView(writer=RedisWriter(store.url))
     reader = RedisReader(store.url)

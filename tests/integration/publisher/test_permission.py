@@ -111,7 +111,7 @@ async def test_one_name_and_two_filters_never_share_a_row(codec: Codec) -> None:
 
 
 @both
-async def test_who_is_let_in(codec: Codec) -> None:
+async def test_valid_credentials_are_accepted(codec: Codec) -> None:
     fake_view = two_rows()
     async with serving(fake_view, auth=AUTH) as publisher:
         for hello, headers, rows in (
@@ -143,7 +143,7 @@ async def test_who_is_let_in(codec: Codec) -> None:
         assert publisher.stats.refused_access == 5
 
 
-async def test_who_does_not_say_who_it_is_in_time_is_closed() -> None:
+async def test_client_that_does_not_authenticate_in_time_is_closed() -> None:
     async with serving(two_rows(), auth=AUTH, auth_timeout=0.3) as publisher, raw(publisher) as ann:
         assert (await ann.ask(1, connect={"token": german(lasts=-1)}))["error"]["code"] == 109
         assert await ann.closed() == (3502, "stale")
@@ -159,7 +159,7 @@ async def test_connection_that_ends_as_its_reading_pauses_leaves_nothing_behind(
         gc.collect()
 
 
-async def test_what_is_not_allowed_is_refused_whether_it_is_there_or_not() -> None:
+async def test_forbidden_view_is_refused_whether_it_exists_or_not() -> None:
     fake_view = two_rows()
     async with serving(fake_view, auth=AUTH) as publisher, connected(publisher, token(views=[])) as client:
         for n, channel in enumerate((VIEW, "nothing", f"{VIEW}?keys=de", f"q:{VIEW}:0123456789abcdef")):
@@ -171,7 +171,7 @@ async def test_what_is_not_allowed_is_refused_whether_it_is_there_or_not() -> No
 
 
 @both
-async def test_positions_history_and_resume_are_of_the_own_rows(codec: Codec) -> None:
+async def test_positions_history_and_resume_are_of_allowed_rows(codec: Codec) -> None:
     fake_view = two_rows()
     async with serving(fake_view, auth=AUTH) as publisher:
         async with connected(publisher, german(), codec) as ann:
@@ -203,7 +203,7 @@ async def test_positions_history_and_resume_are_of_the_own_rows(codec: Codec) ->
 
 
 @both
-async def test_a_start_counts_only_under_the_filter_that_it_was_told_under(codec: Codec) -> None:
+async def test_position_is_valid_only_under_its_row_filter(codec: Codec) -> None:
     fake_view = two_rows()
     async with serving(fake_view, auth=AUTH) as publisher:
         async with connected(publisher, german(), codec) as ann:
@@ -221,7 +221,7 @@ async def test_a_start_counts_only_under_the_filter_that_it_was_told_under(codec
                 assert [key for key, _ in anew["data"]["rows"]] == rows
 
 
-async def test_a_subscription_is_its_makers_alone() -> None:
+async def test_subscription_belongs_to_its_creator() -> None:
     fake_view = two_rows()
     query = Query.parse(VIEW, "c = 'DE'")
     whole = Query.parse(VIEW, None)
@@ -253,7 +253,7 @@ async def test_a_subscription_is_its_makers_alone() -> None:
 
 
 @both
-async def test_a_refresh_goes_on_and_changes_what_is_served(codec: Codec) -> None:
+async def test_refresh_changes_what_is_served(codec: Codec) -> None:
     fake_view = two_rows()
     async with serving(fake_view, auth=AUTH) as publisher:
         async with raw(publisher, codec) as ann:
@@ -288,7 +288,7 @@ async def test_a_refresh_goes_on_and_changes_what_is_served(codec: Codec) -> Non
         await until(lambda: none_left(publisher))
 
 
-async def test_a_refresh_while_a_channel_is_joined_counts_for_it() -> None:
+async def test_refresh_during_a_join_applies_to_it() -> None:
     fake_view = two_rows()
     async with serving(fake_view, auth=AUTH) as publisher, connected(publisher, german()) as ann:
         await ann.send(
@@ -299,7 +299,7 @@ async def test_a_refresh_while_a_channel_is_joined_counts_for_it() -> None:
         assert await keys_of(ann, id=4) == ["fr"]
 
 
-async def test_a_subscription_that_waits_is_looked_at_like_others() -> None:
+async def test_waiting_subscription_is_rechecked() -> None:
     fake_view = two_rows()
     query, id = Query.parse(VIEW, "c = 'DE'"), owned_id("ann")
     await fake_view.reader.register(VIEW, query.id, query.text, id, 60_000, False)
@@ -313,7 +313,7 @@ async def test_a_subscription_that_waits_is_looked_at_like_others() -> None:
         assert (await ann.ask(6, subscribe=asked))["error"]["code"] == 102
 
 
-async def test_time_and_revocation_end_what_is_open() -> None:
+async def test_expiry_and_revocation_end_open_sessions() -> None:
     fake_view = two_rows()
     async with (
         serving(fake_view, auth=AUTH) as publisher,
@@ -347,7 +347,7 @@ async def text_of(reply: aiohttp.ClientResponse) -> bytes:
         return await reply.read()
 
 
-async def test_a_grace_for_those_whose_token_is_just_over() -> None:
+async def test_expired_token_has_a_grace_period() -> None:
     auth = Auth(hmac_secret=SECRET, leeway=60.0, revocation_delay=0.0)
     async with serving(two_rows(), auth=auth) as publisher, raw(publisher) as ann:
         assert (await ann.connect(german(lasts=-5)))["ttl"] == 1
@@ -356,7 +356,7 @@ async def test_a_grace_for_those_whose_token_is_just_over() -> None:
 
 
 @both
-async def test_a_channel_with_a_token_of_its_own(codec: Codec) -> None:
+async def test_channel_may_have_its_own_token(codec: Codec) -> None:
     fake_view = two_rows()
     fake_view.put(("de2", {"c": "DE", "n": 5}))
     async with serving(fake_view, auth=AUTH) as publisher, connected(publisher, german(), codec) as ann:
@@ -394,7 +394,7 @@ async def test_a_channel_with_a_token_of_its_own(codec: Codec) -> None:
         await until(lambda: none_left(publisher))
 
 
-async def test_a_token_for_one_channel_does_not_connect() -> None:
+async def test_channel_token_does_not_connect() -> None:
     async with serving(two_rows(), auth=AUTH) as publisher, raw(publisher) as ann:
         await ann.send({"id": 1, "connect": {"token": token(channel=VIEW)}})
         assert (await ann.closed())[0] == 3500
@@ -403,7 +403,7 @@ async def test_a_token_for_one_channel_does_not_connect() -> None:
 # --- limits ---------------------------------------------------------------------------------------------
 
 
-async def test_the_limits_of_a_token() -> None:
+async def test_limits_of_a_token_apply() -> None:
     fake_view = two_rows()
     limits = {"channels": 1, "queries": 2, "rate": 5}
     async with (
@@ -437,7 +437,7 @@ async def test_the_limits_of_a_token() -> None:
 
 
 @pytest.mark.parametrize("accept", ["text/event-stream", "application/x-ndjson"])
-async def test_streams_have_the_own_rows_only(accept: str) -> None:
+async def test_stream_has_only_allowed_rows(accept: str) -> None:
     fake_view = two_rows()
     async with serving(fake_view, auth=AUTH) as publisher, aiohttp.ClientSession() as http:
         url = f"{publisher.addresses['http']}/v1/views/{VIEW}/events"
@@ -480,7 +480,7 @@ async def until_seen(stream: aiohttp.ClientResponse, what: bytes) -> bytes:
     return read
 
 
-async def test_a_stream_resumes_under_its_own_filter_only() -> None:
+async def test_stream_resumes_only_under_its_row_filter() -> None:
     fake_view = two_rows()
     async with serving(fake_view, auth=AUTH) as publisher, aiohttp.ClientSession() as http:
         url = f"{publisher.addresses['http']}/v1/views/{VIEW}/events"
@@ -501,7 +501,7 @@ async def test_a_stream_resumes_under_its_own_filter_only() -> None:
                 assert b'"recovered":' + resumed in await until_seen(stream, b"event: ready")
 
 
-async def test_what_is_said_of_the_whole_publisher() -> None:
+async def test_stats_and_metrics_need_an_operator() -> None:
     async with serving(two_rows(), auth=AUTH) as publisher, aiohttp.ClientSession() as http:
         base = publisher.addresses["http"]
         for path in ("/v1/stats", "/metrics"):
@@ -516,7 +516,7 @@ async def test_what_is_said_of_the_whole_publisher() -> None:
             assert "Authorization" in reply.headers["Access-Control-Allow-Headers"]
 
 
-async def test_a_store_that_does_not_answer_lets_nobody_in_and_says_come_back(
+async def test_clients_are_temporarily_refused_when_the_store_is_down(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async def down(users: object) -> Any:
@@ -563,7 +563,7 @@ async def test_refusals_are_in_the_audit_log(tmp_path: Path) -> None:
     assert "abracadabra" not in text
 
 
-async def test_who_took_too_much_processor_time_is_read_from_later_and_others_are_not() -> None:
+async def test_user_in_debt_of_processor_time_is_read_later() -> None:
     async with (
         serving(FakeView(), auth=AUTH) as publisher,
         connected(publisher, token()) as ann,

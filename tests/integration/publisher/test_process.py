@@ -61,7 +61,7 @@ async def process(
             await running.wait()
 
 
-async def test_it_serves_beats_and_stops(store: StoreServer, tmp_path: Path) -> None:
+async def test_process_serves_and_stops(store: StoreServer, tmp_path: Path) -> None:
     fake_view = FakeView(writer=RedisWriter(store.url))
     fake_view.put(("a", {"s": "f", "n": 1}), ("b", {"s": "g"}))
     reader = RedisReader(store.url)
@@ -91,7 +91,7 @@ async def test_it_serves_beats_and_stops(store: StoreServer, tmp_path: Path) -> 
     await reader.close()
 
 
-async def test_a_client_goes_on_at_the_next_process(store: StoreServer, tmp_path: Path) -> None:
+async def test_client_continues_at_the_next_process(store: StoreServer, tmp_path: Path) -> None:
     """A publisher is killed; its client resumes at another, from its position, out of the log."""
     fake_view = FakeView(writer=RedisWriter(store.url))
     asked: dict[str, Any] = {"channel": VIEW}
@@ -115,7 +115,7 @@ async def test_a_client_goes_on_at_the_next_process(store: StoreServer, tmp_path
     assert numbers == list(range(1, 18))
 
 
-async def test_the_store_is_killed_and_comes_back(store: StoreServer, tmp_path: Path) -> None:
+async def test_subscribers_recover_when_the_store_restarts(store: StoreServer, tmp_path: Path) -> None:
     """Joins are refused for now while it is away; after its return subscribers are sent back and go on."""
     fake_view = FakeView(writer=RedisWriter(store.url))
     fake_view.put(("a", {"n": 1}))
@@ -151,7 +151,7 @@ async def test_the_store_is_killed_and_comes_back(store: StoreServer, tmp_path: 
         assert pushed["push"]["pub"]["data"]["changed"] == {"n": 2}
 
 
-async def test_a_taken_port_is_one_line(store: StoreServer, tmp_path: Path) -> None:
+async def test_taken_port_is_one_line(store: StoreServer, tmp_path: Path) -> None:
     async with process(store, tmp_path) as (_, addresses):
         port = addresses["websocket"].rsplit(":", 1)[1].split("/")[0]
         env = os.environ | {
@@ -168,7 +168,7 @@ async def test_a_taken_port_is_one_line(store: StoreServer, tmp_path: Path) -> N
         assert "Traceback" not in text.decode()
 
 
-async def test_any_process_of_a_port_tells_of_all(store: StoreServer, tmp_path: Path) -> None:
+async def test_any_process_of_a_port_reports_all(store: StoreServer, tmp_path: Path) -> None:
     shared = {"port": str(free_port()), "http_port": str(free_port()), "processes": "2"}
     async with (
         process(store, tmp_path, **shared) as (one, addresses),

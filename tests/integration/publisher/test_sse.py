@@ -47,7 +47,7 @@ async def unread(publisher: Publisher, query: str = "") -> AsyncIterator[sockets
         yield found
 
 
-async def test_state_ready_changes() -> None:
+async def test_stream_has_snapshot_ready_and_changes() -> None:
     fake_view = FakeView()
     fake_view.put(("a", {"s": "f"}), ("b", {"s": "g"}))
     async with serving(fake_view) as publisher:
@@ -88,7 +88,7 @@ async def lines(events: Stream, count: int) -> list[Any]:
     return found
 
 
-async def test_lines_of_json() -> None:
+async def test_stream_has_lines_of_json() -> None:
     """The same stream without the framing of events, for whoever reads a body as it comes."""
     fake_view = FakeView()
     fake_view.put(("a", {"s": "f"}), ("b", {"s": "g"}))
@@ -137,7 +137,7 @@ async def test_lines_and_events_share_a_channel() -> None:
         assert describe(publisher.hub, publisher.stats, "")["channels"] == 2
 
 
-async def test_lines_of_a_view_being_built() -> None:
+async def test_lines_of_a_view_being_built_are_a_503() -> None:
     async with (
         serving(FakeView(live=False)) as publisher,
         stream(publisher, Accept="application/x-ndjson") as events,
@@ -145,7 +145,7 @@ async def test_lines_of_a_view_being_built() -> None:
         assert (events.response.status, events.response.headers["Retry-After"]) == (503, "1")
 
 
-async def test_resume_by_last_event_id() -> None:
+async def test_stream_resumes_by_last_event_id() -> None:
     fake_view = FakeView()
     async with serving(fake_view) as publisher:
         async with stream(publisher, "key=a&key=b") as events:
@@ -163,7 +163,7 @@ async def test_resume_by_last_event_id() -> None:
                 assert (await events.next()).name == "snapshot"
 
 
-async def test_two_steps() -> None:
+async def test_stream_waits_for_a_begin() -> None:
     fake_view = FakeView()
     fake_view.put(("a", {"s": "f"}))
     query = Query.parse(VIEW, "s = 'f'")
@@ -175,7 +175,7 @@ async def test_two_steps() -> None:
         assert (await events.next()).name == "ready"
 
 
-async def test_refusals() -> None:
+async def test_invalid_requests_are_refused() -> None:
     async with serving(FakeView()) as publisher:
         for query, view, status, code in (
             ("", "nothing", 404, "not-found"),
@@ -191,7 +191,7 @@ async def test_refusals() -> None:
                 assert (error["code"], error["retry"]) == (code, False)
 
 
-async def test_a_view_being_built() -> None:
+async def test_stream_of_a_view_being_built_ends() -> None:
     async with serving(FakeView(live=False)) as publisher:
         async with stream(publisher) as events:
             assert (events.response.status, events.response.headers["Retry-After"]) == (503, "1")
@@ -222,7 +222,7 @@ async def test_stale_notices_have_no_id() -> None:
         assert await events.next() == Event("stale", {"op": "stale", "since": 1_000_000}, "")
 
 
-async def test_heartbeats() -> None:
+async def test_idle_stream_has_heartbeats() -> None:
     async with serving(FakeView()) as publisher:
         publisher.http._events._heartbeat = 0.01
         async with stream(publisher) as events, asyncio.timeout(WAIT):
@@ -233,7 +233,7 @@ async def test_heartbeats() -> None:
                 pass
 
 
-async def test_a_reader_that_stops_is_cut_off() -> None:
+async def test_reader_that_stops_is_closed() -> None:
     fake_view = FakeView()
     async with serving(fake_view, queue_bytes=65_536) as publisher, unread(publisher):
         async with asyncio.timeout(WAIT):
@@ -243,7 +243,7 @@ async def test_a_reader_that_stops_is_cut_off() -> None:
         await until(lambda: not publisher.stats.streams)
 
 
-async def test_a_reader_that_reads_but_too_slowly_is_cut_off() -> None:
+async def test_too_slow_reader_is_closed() -> None:
     fake_view = FakeView()
     async with serving(fake_view, queue_bytes=200_000) as publisher, unread(publisher) as slow:
         async with asyncio.timeout(WAIT):
@@ -253,7 +253,7 @@ async def test_a_reader_that_reads_but_too_slowly_is_cut_off() -> None:
         await until(lambda: not publisher.stats.streams)
 
 
-async def test_a_reader_that_does_not_take_its_state_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_reader_that_does_not_read_its_state_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("distributary.publisher.hub.state_budget.STALL_SECONDS", 0.3)
     fake_view = FakeView()
     for n in range(60):
@@ -271,7 +271,7 @@ async def test_a_reader_that_does_not_take_its_state_is_cut_off(monkeypatch: pyt
             assert (rows, event.name) == (60, "ready")
 
 
-async def test_origins() -> None:
+async def test_origins_are_checked() -> None:
     async with serving(FakeView(), origins=("https://app.example.com",)) as publisher:
         async with stream(publisher, Origin="https://app.example.com") as events:
             assert events.response.headers["Access-Control-Allow-Origin"] == "https://app.example.com"
@@ -312,7 +312,7 @@ async def test_without_a_static_folder_no_file_is_served() -> None:
                 assert reply.status == 404
 
 
-async def test_the_rest_of_the_port() -> None:
+async def test_port_serves_health_stats_and_metrics() -> None:
     fake_view = FakeView()
     async with serving(fake_view) as publisher, aiohttp.ClientSession(publisher.addresses["http"]) as session:
         async with session.get("/healthz") as reply:
@@ -349,7 +349,7 @@ async def test_not_ready_without_a_store() -> None:
             assert (await reply.json())["error"]["code"] == "store-unavailable"
 
 
-async def test_some_fields_from_a_position() -> None:
+async def test_stream_starts_from_a_position_with_some_fields() -> None:
     fake_view = FakeView(exact=True)
     fake_view.put(("a", {"n": 1, "z": 0}), ("b", {"n": 2, "z": 0}))
     position = f"{fake_view.epoch}:{fake_view.seq}"
@@ -374,7 +374,7 @@ async def test_some_fields_from_a_position() -> None:
             assert (await events.next()).data["tier"] == "log"
 
 
-async def test_bad_fields_and_bad_starts_are_named() -> None:
+async def test_invalid_fields_and_starts_are_refused() -> None:
     async with serving(FakeView()) as publisher:
         for query, said in (
             ("fields=", "character 1"),

@@ -32,7 +32,9 @@ npm = pytest.mark.skipif(
     ("field", "options"),
     [("tf", {"tags_filter": Filter.eq("sport", "football")}), ("join_leave", {"join_leave": True})],
 )
-async def test_python(protobuf: bool, field: str, options: dict[str, Any]) -> None:
+async def test_python_sdk_gets_an_error_for_unsupported_fields(
+    protobuf: bool, field: str, options: dict[str, Any]
+) -> None:
     fake_view = FakeView()
     fake_view.put(("a", {"n": 0}))
     async with serving(fake_view) as publisher:
@@ -48,7 +50,7 @@ async def test_python(protobuf: bool, field: str, options: dict[str, Any]) -> No
 
 @npm
 @protobuf
-async def test_node(protobuf: bool) -> None:
+async def test_javascript_sdk_gets_an_error_for_unsupported_fields(protobuf: bool) -> None:
     fake_view = FakeView()
     fake_view.put(("a", {"n": 0}))
     async with serving(fake_view) as publisher:
@@ -92,7 +94,7 @@ def messages(source: Path) -> dict[str, dict[str, int]]:
 
 
 @npm
-def test_the_newest_sdk_knows_the_fields_that_the_publisher_knows() -> None:
+def test_newest_sdk_has_the_fields_of_the_publisher() -> None:
     """A newer SDK with other fields fails here: say of each what becomes of it, in test_commands.py."""
     known = messages(SDK)
     assert known["Command"].keys() == {"id", *PROTOCOL}

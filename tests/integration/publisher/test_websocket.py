@@ -33,7 +33,7 @@ both = pytest.mark.parametrize("codec", CODECS, ids=lambda codec: codec.subproto
 
 
 @both
-async def test_subscribe_follow_and_leave(codec: Codec) -> None:
+async def test_client_subscribes_follows_and_leaves(codec: Codec) -> None:
     fake_view = FakeView()
     fake_view.put(("a", {"n": 1}))
     async with serving(fake_view) as publisher:
@@ -70,7 +70,7 @@ async def test_subscribe_follow_and_leave(codec: Codec) -> None:
         await until(lambda: counts(publisher) == (0, 0, 0, 0))
 
 
-async def test_a_change_is_encoded_once_for_each_name_and_format(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_change_is_encoded_once_per_name_and_format(monkeypatch: pytest.MonkeyPatch) -> None:
     fake_view = FakeView()
     encoded: list[str] = []
     encode = WebSocketEncoder.encode
@@ -96,7 +96,7 @@ async def test_a_change_is_encoded_once_for_each_name_and_format(monkeypatch: py
 
 
 @both
-async def test_compression(codec: Codec) -> None:
+async def test_messages_are_compressed(codec: Codec) -> None:
     fake_view = FakeView()
     async with serving(fake_view, compression=True) as publisher, AsyncExitStack() as exits:
         squeezed = await exits.enter_async_context(raw(publisher, codec))
@@ -127,7 +127,7 @@ async def test_compression_is_off_unless_it_is_set() -> None:
         assert "Sec-WebSocket-Extensions" not in client.socket.response.headers
 
 
-async def test_the_address_may_ask_for_protobuf() -> None:
+async def test_url_requests_protobuf() -> None:
     async with serving(FakeView()) as publisher:
         url = publisher.addresses["websocket"] + "?format=protobuf"
         async with websockets.connect(url, proxy=None) as socket:
@@ -156,7 +156,7 @@ async def test_numbers_keep_their_text_and_rows_their_lines() -> None:
 
 
 @both
-async def test_errors(codec: Codec) -> None:
+async def test_invalid_subscribes_get_errors(codec: Codec) -> None:
     fake_view = FakeView()
     async with serving(fake_view, max_channels=2) as publisher, raw(publisher, codec) as client:
         await client.connect()
@@ -179,7 +179,7 @@ async def test_errors(codec: Codec) -> None:
         assert got == [102, 107, 107, 102, 0, 105, 0, 106]
 
 
-async def test_a_view_being_built_is_a_temporary_error() -> None:
+async def test_view_being_built_is_a_temporary_error() -> None:
     fake_view = FakeView(live=False)
     async with serving(fake_view) as publisher, raw(publisher) as client:
         await client.connect()
@@ -189,7 +189,7 @@ async def test_a_view_being_built_is_a_temporary_error() -> None:
 
 
 @both
-async def test_two_steps_with_pages(codec: Codec) -> None:
+async def test_begun_subscription_gets_pages(codec: Codec) -> None:
     fake_view = FakeView()
     for n in range(40):
         fake_view.put((f"k{n:02}", {"s": "f", "filler": "x" * 5_000}))
@@ -222,7 +222,7 @@ async def test_two_steps_with_pages(codec: Codec) -> None:
 
 
 @both
-async def test_one_subscription_on_two_connections(codec: Codec) -> None:
+async def test_two_connections_share_a_subscription(codec: Codec) -> None:
     """Each gets the state and every change of its own; one that leaves does not end the other's."""
     fake_view = FakeView()
     fake_view.put(("a", {"s": "f", "n": 0}))
@@ -254,7 +254,7 @@ async def test_one_subscription_on_two_connections(codec: Codec) -> None:
 
 
 @both
-async def test_a_subscription_that_is_ended_elsewhere_says_so_at_once(codec: Codec) -> None:
+async def test_subscription_ended_elsewhere_ends_at_once(codec: Codec) -> None:
     fake_view = FakeView()
     query = Query.parse(VIEW, "s = 'f'")
     await fake_view.reader.register(VIEW, query.id, query.text, "G", 60_000, True)
@@ -277,7 +277,7 @@ async def test_a_subscription_that_is_ended_elsewhere_says_so_at_once(codec: Cod
 
 
 @both
-async def test_recover_flag_and_history(codec: Codec) -> None:
+async def test_client_recovers_and_reads_history(codec: Codec) -> None:
     fake_view = FakeView(log_length=3)
     async with serving(fake_view) as publisher, raw(publisher, codec) as client:
         await client.connect()
@@ -312,7 +312,7 @@ async def test_recover_flag_and_history(codec: Codec) -> None:
         assert reply["data"]["op"] == "snapshot"
 
 
-async def test_a_message_in_pieces() -> None:
+async def test_message_may_have_several_frames() -> None:
     async with serving(FakeView(), max_frame=1024) as publisher:
         async with raw(publisher) as client:
             await client.socket.send(['{"id":1,', '"connect":', "{}}"])
@@ -323,7 +323,7 @@ async def test_a_message_in_pieces() -> None:
 
 
 @both
-async def test_pings_are_answered_or_the_connection_is_closed(codec: Codec) -> None:
+async def test_connection_without_pongs_is_closed(codec: Codec) -> None:
     fake_view = FakeView()
     async with serving(fake_view, ping_interval=0.2) as publisher, raw(publisher, codec) as client:
         await client.connect()
@@ -337,7 +337,7 @@ async def pong(client: Raw) -> bool:
     return True
 
 
-async def test_shutdown_tells_clients_to_come_back() -> None:
+async def test_shutdown_tells_clients_to_reconnect() -> None:
     async with serving(FakeView()) as publisher, raw(publisher) as client:
         await client.connect()
         stopping = asyncio.create_task(publisher.websocket.stop())
@@ -345,7 +345,7 @@ async def test_shutdown_tells_clients_to_come_back() -> None:
         await stopping
 
 
-async def test_origins() -> None:
+async def test_origins_are_checked() -> None:
     async with serving(FakeView(), origins=("https://app.example.com",)) as publisher:
         for origin in (
             "https://app.example.com",
@@ -361,7 +361,7 @@ async def test_origins() -> None:
             assert refused.value.response.status_code == 403
 
 
-async def test_other_addresses_are_refused() -> None:
+async def test_other_paths_are_refused() -> None:
     async with serving(FakeView()) as publisher:
         url = publisher.addresses["websocket"]
         for where in (url + "x", url.replace("websocket", "other")):
@@ -371,7 +371,7 @@ async def test_other_addresses_are_refused() -> None:
             assert refused.value.response.status_code == 404
 
 
-async def test_a_taken_port_is_a_clear_error() -> None:
+async def test_taken_port_raises() -> None:
     async with serving(FakeView()) as publisher:
         taken = publisher.websocket.port
         other = Publisher(FakeView().reader, publisher.websocket.settings, ttl=60)
@@ -382,7 +382,7 @@ async def test_a_taken_port_is_a_clear_error() -> None:
         await other.hub.close()
 
 
-async def test_a_reader_that_stops_is_closed_and_does_not_hold_the_others() -> None:
+async def test_reader_that_stops_is_closed_and_does_not_block_others() -> None:
     fake_view = FakeView()
     async with serving(fake_view, queue_bytes=65_536) as publisher:
         slow = sockets.socket()
@@ -418,7 +418,7 @@ async def test_a_reader_that_stops_is_closed_and_does_not_hold_the_others() -> N
             reading.cancel()
 
 
-async def test_a_state_larger_than_the_queue_is_not_slowness() -> None:
+async def test_state_larger_than_the_queue_is_not_slowness() -> None:
     fake_view = FakeView()
     for n in range(50):
         fake_view.put((f"k{n}", {"filler": "x" * 20_000}))

@@ -57,7 +57,7 @@ def records(broker: RunningBroker, count: int) -> list[Message]:
     return found
 
 
-async def test_what_is_acknowledged_is_in_kafka(broker: RunningBroker, writer: TopicWriter) -> None:
+async def test_acknowledged_message_is_in_kafka(broker: RunningBroker, writer: TopicWriter) -> None:
     """Also after the broker was killed: a client is told, tries again, and no acknowledged move is lost."""
     fake_view = FakeView()
     client_publisher = ClientPublisher([FEED], fake_view.reader, writer.send)
@@ -93,12 +93,12 @@ async def test_what_is_acknowledged_is_in_kafka(broker: RunningBroker, writer: T
         assert publisher.stats.publishes == {"written": 21, "refused": 1}
 
 
-async def test_a_topic_that_is_not_there(broker: RunningBroker, writer: TopicWriter) -> None:
+async def test_publish_to_a_missing_topic_is_an_error(broker: RunningBroker, writer: TopicWriter) -> None:
     with pytest.raises(TopicError, match=r"nowhere"):
         await writer.send(OutgoingRecord("nowhere", b"{}"))
 
 
-async def test_no_broker_at_all() -> None:
+async def test_publish_without_a_broker_is_an_error() -> None:
     writer = TopicWriter(Kafka(bootstrap_servers="127.0.0.1:9"), RecordRouter({}), timeout=1.0)
     with pytest.raises(KafkaUnavailable):
         await writer.send(OutgoingRecord(TOPIC, b"{}"))

@@ -19,7 +19,7 @@ pytestmark = needs_node
 
 
 @pytest.mark.parametrize("words", [["--websocket"], []], ids=["websocket", "upgraded"])
-async def test_state_then_changes_then_none(words: list[str]) -> None:
+async def test_client_gets_the_snapshot_then_changes_until_it_unsubscribes(words: list[str]) -> None:
     fake_view = FakeView()
     fake_view.put(("a", {"s": "f", "price": 1}), ("b", {"s": "g"}))
     async with (
@@ -50,7 +50,7 @@ async def test_state_then_changes_then_none(words: list[str]) -> None:
         assert one.clients == 0
 
 
-async def test_by_polling_alone() -> None:
+async def test_client_works_with_long_polling() -> None:
     fake_view = FakeView()
     async with (
         serving(fake_view) as publisher,
@@ -64,7 +64,7 @@ async def test_by_polling_alone() -> None:
         assert [(await client.next("publication"))["offset"] for _ in range(20)] == list(range(1, 21))
 
 
-async def test_the_rest_of_the_protocol() -> None:
+async def test_client_publishes_calls_and_reads_history() -> None:
     fake_view = FakeView()
     taken = FakeTopicWriter()
     client_publisher = ClientPublisher(
@@ -94,7 +94,7 @@ async def test_the_rest_of_the_protocol() -> None:
         assert await client.next("unsubscribed") == {"channel": VIEW, "code": 2000, "reason": "view deleted"}
 
 
-async def test_digits_stay_as_they_are() -> None:
+async def test_numbers_keep_their_digits() -> None:
     fake_view = FakeView()
     taken = FakeTopicWriter()
     client_publisher = ClientPublisher([Feed("moves", "m", publish=True)], fake_view.reader, taken.produce)
@@ -132,7 +132,7 @@ BAD: list[tuple[str, Any, int, str]] = [
 NO_PACKETS = ("2", "2[]", "2{}", "2[7]", '2["*"]', "x", "51-[", "2" + "[" * 20_000, '2["rpc",NaN]', "9")
 
 
-async def test_bad_input_is_answered() -> None:
+async def test_bad_input_gets_an_error() -> None:
     async with (
         serving(FakeView()) as publisher,
         gateway([publisher.addresses["websocket"]]) as one,
@@ -148,7 +148,7 @@ async def test_bad_input_is_answered() -> None:
         assert publisher.stats.closes == {}
 
 
-async def test_a_frame_that_is_too_large_ends_the_connection() -> None:
+async def test_too_large_frame_ends_the_connection() -> None:
     async with (
         serving(FakeView()) as publisher,
         gateway([publisher.addresses["websocket"]], max_frame=2048) as one,
@@ -159,7 +159,7 @@ async def test_a_frame_that_is_too_large_ends_the_connection() -> None:
         assert (await client.next("disconnect"))["reason"] == "transport close"
 
 
-async def test_pages_of_others_are_refused() -> None:
+async def test_page_of_another_origin_is_refused() -> None:
     async with (
         serving(FakeView()) as publisher,
         gateway([publisher.addresses["websocket"]]) as one,
@@ -172,7 +172,7 @@ async def test_pages_of_others_are_refused() -> None:
         await good.next("connect")
 
 
-async def test_who_never_says_who_it_is_is_cut_off() -> None:
+async def test_client_that_does_not_authenticate_is_closed() -> None:
     import aiohttp
 
     async with (

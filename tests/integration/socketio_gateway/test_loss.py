@@ -46,7 +46,7 @@ async def process(*words: str, folder: Path, **settings: str) -> AsyncIterator[t
             await running.wait()
 
 
-async def test_a_killed_publisher_is_not_noticed(store: StoreServer, tmp_path: Path) -> None:
+async def test_killed_publisher_is_hidden_from_the_client(store: StoreServer, tmp_path: Path) -> None:
     """The gateway goes on at the other publisher: no change is missing, none comes twice."""
     fake_view = FakeView(writer=RedisWriter(store.url))
     reader = RedisReader(store.url)
@@ -83,7 +83,7 @@ async def test_a_killed_publisher_is_not_noticed(store: StoreServer, tmp_path: P
     await reader.close()
 
 
-async def test_what_cannot_be_resumed_is_a_new_state() -> None:
+async def test_failed_resume_is_a_new_snapshot() -> None:
     fake_view = FakeView()
     fake_view.put(("a", {"n": 0}))
     async with (
@@ -99,7 +99,7 @@ async def test_what_cannot_be_resumed_is_a_new_state() -> None:
         assert (await client.next("publication"))["data"]["changed"] == {"n": 1}
 
 
-async def test_publishers_come_later_than_their_clients() -> None:
+async def test_client_waits_for_a_publisher() -> None:
     fake_view = FakeView()
     port = free_port()
     async with (
@@ -130,7 +130,7 @@ def _pipe(host: str, port: int) -> Any:
     return serve
 
 
-async def test_a_client_that_does_not_read_is_closed_and_comes_back() -> None:
+async def test_client_that_does_not_read_is_closed_and_reconnects() -> None:
     fake_view = FakeView()
     async with (
         serving(fake_view) as publisher,
@@ -165,7 +165,7 @@ async def test_a_client_that_does_not_read_is_closed_and_comes_back() -> None:
 
 
 @pytest.mark.parametrize("words", [["--websocket"], ["--polling"]], ids=["websocket", "polling"])
-async def test_the_state_comes_before_the_changes(words: list[str]) -> None:
+async def test_snapshot_comes_before_the_changes(words: list[str]) -> None:
     """Under a steady stream of changes an acknowledgement is never overtaken by its channel's changes."""
     fake_view = FakeView()
     stop = asyncio.Event()

@@ -11,7 +11,7 @@ from tests.support.stack import Feeding
 pytestmark = needs_node
 
 
-async def test_from_a_record_to_a_client(feeding: Feeding) -> None:
+async def test_record_reaches_a_socketio_client(feeding: Feeding) -> None:
     address = feeding.stack.addresses.get("socketio")
     if address is None:
         pytest.skip("the stack that runs already has no gateway")

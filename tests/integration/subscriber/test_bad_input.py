@@ -28,7 +28,7 @@ async def connected(url: str, *, greet: bool = True) -> AsyncIterator[Raw]:
         yield client
 
 
-async def test_documented_codes_and_others_unaffected(database: Database, publish: Start) -> None:
+async def test_bad_input_gets_documented_codes(database: Database, publish: Start) -> None:
     writer = RedisWriter(database.url)
     writer.define(VIEW, COUNTED.build, COUNTED.text)
     writer.close()

@@ -18,7 +18,7 @@ from tests.support.tcp_balancer import Balancer
 pytestmark = pytest.mark.slow
 
 
-async def test_a_client_behind_a_balancer_outlives_its_publisher(feeding: Feeding, publish: Start) -> None:
+async def test_client_behind_a_load_balancer_outlives_its_publisher(feeding: Feeding, publish: Start) -> None:
     """The unmodified client knows one address; each publisher has ports of its own, as on its own machine."""
     config = feeding.stack.config
     view = await feeding.view()

@@ -23,7 +23,7 @@ def _as_shown() -> dict[str, Any]:
     return names
 
 
-async def test_changes_come_as_a_driver_would_give_them(
+async def test_changes_convert_to_change_stream_events(
     feeding: Feeding, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DISTRIBUTARY_CONTROL_URL", feeding.stack.addresses["control"])

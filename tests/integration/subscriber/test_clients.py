@@ -25,7 +25,7 @@ def command(feeding: Feeding, *words: str) -> subprocess.Popen[str]:
     return subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
-async def test_subscribe_sync_and_the_command(feeding: Feeding) -> None:
+async def test_sync_subscriber_and_command_get_changes(feeding: Feeding) -> None:
     view = await feeding.view(key="id", feed={"partitions": 1, "partitioned_by": "id"})
     feeding.produce([("a", b'{"id":"a","price":1.50}'), ("b", b'{"id":"b","price":2}')])
     await feeding.rows_become(view, {"a": {"id": "a", "price": 1.5}, "b": {"id": "b", "price": 2}})

@@ -57,7 +57,7 @@ async def test_two_thousand_cycles_leave_nothing(feeding: Feeding) -> None:
     assert after[1] - after[0] < ROOM, after
 
 
-async def test_what_is_held_shows_everywhere(feeding: Feeding) -> None:
+async def test_open_subscriptions_are_counted_everywhere(feeding: Feeding) -> None:
     stack = feeding.stack
     view = await feeding.view(key="id", feed={"partitions": 2, "partitioned_by": "id"})
 

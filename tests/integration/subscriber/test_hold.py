@@ -75,7 +75,7 @@ async def stored(reader: RedisReader) -> tuple[int, dict[str, Any]]:
             return page.seq, rows
 
 
-async def test_three_thousand_joins_under_load(database: Database, publish: Start) -> None:
+async def test_joins_under_load_lose_and_repeat_nothing(database: Database, publish: Start) -> None:
     addresses = (await asyncio.to_thread(publish, database.url)).addresses
     reader = RedisReader(database.url)
     joiners = Joiners(addresses, reader, seed=1)
@@ -123,7 +123,7 @@ flush = JoinBuffer.flush
 @pytest.mark.parametrize(
     ("mutant", "fault"), [(deliver_nothing_held, "a gap"), (deliver_all_held, "a repeat")]
 )
-async def test_without_the_hold_it_shows(
+async def test_joins_without_buffering_are_detected(
     database: Database, monkeypatch: pytest.MonkeyPatch, mutant: Any, fault: str
 ) -> None:
     """The same subscribers on a publisher whose hold is broken: they must find out."""

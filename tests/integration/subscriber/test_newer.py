@@ -32,7 +32,7 @@ def folded(rows: dict[str, Any], missed: list[Any]) -> dict[str, Any]:
     return out
 
 
-async def test_rows_by_rest_then_only_what_is_newer(feeding: Feeding) -> None:
+async def test_subscription_continues_from_rows_by_rest(feeding: Feeding) -> None:
     view = await feeding.view()
     addresses = feeding.stack.addresses
     rows: dict[str, Any] = {key: {"s": "fg"[n % 2], "n": n} for n, key in enumerate("abcd")}
@@ -78,7 +78,7 @@ async def test_rows_by_rest_then_only_what_is_newer(feeding: Feeding) -> None:
         assert ([event.name for event in before_all], ready.data["tier"]) == (["snapshot"], "snapshot")
 
 
-async def test_what_the_log_has_lost_is_replayed_from_kafka(feeding: Feeding) -> None:
+async def test_changes_lost_from_the_log_are_replayed_from_kafka(feeding: Feeding) -> None:
     view = await feeding.view(replay=True, reduce="merge")
     addresses = feeding.stack.addresses
     rows: dict[str, Any] = {f"k{n}": {"n": n} for n in range(20)}
@@ -120,7 +120,7 @@ async def test_what_the_log_has_lost_is_replayed_from_kafka(feeding: Feeding) ->
         writer.close()
 
 
-async def test_the_driver_notes_where_the_view_stands(feeding: Feeding) -> None:
+async def test_driver_saves_checkpoints_of_the_view(feeding: Feeding) -> None:
     view = await feeding.view()
     reader = feeding.stack.reader()
     try:

@@ -37,7 +37,7 @@ async def begin(stream: Stream) -> tuple[list[Event], Event]:
     return before, event
 
 
-async def test_a_cut_connection_resumes_from_the_log(feeding: Feeding) -> None:
+async def test_cut_connection_resumes_from_the_log(feeding: Feeding) -> None:
     view = await feeding.view(key="id", feed={"partitioned_by": "id"})
     http = feeding.stack.addresses["http"]
     feeding.produce([("a", {"id": "a", "s": "f", "n": 0}), ("b", {"id": "b", "s": "g", "n": 0})])
@@ -79,7 +79,7 @@ async def test_a_cut_connection_resumes_from_the_log(feeding: Feeding) -> None:
             assert dict(before[0].data["rows"])["a"]["n"] == 5
 
 
-async def test_a_trimmed_log_gives_the_state_anew(database: Database, publish: Start) -> None:
+async def test_trimmed_log_leads_to_a_new_snapshot(database: Database, publish: Start) -> None:
     writer = RedisWriter(database.url)
     writer.define(VIEW, COUNTED.build, COUNTED.text)
     writer.close()

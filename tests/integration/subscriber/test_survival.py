@@ -105,7 +105,7 @@ def serving(publishers: list[Process]) -> Process:
     raise AssertionError("no publisher has a connection of ours")
 
 
-async def test_two_steps_with_centrifuge_python(feeding: Feeding, publish: Start) -> None:
+async def test_two_step_subscription_survives_its_publisher(feeding: Feeding, publish: Start) -> None:
     """Two publishers share an address; the unmodified client comes back to it and meets the other."""
     config, ports = feeding.stack.config, (free_port(), free_port())
     view = await feeding.view()
@@ -139,7 +139,7 @@ async def test_two_steps_with_centrifuge_python(feeding: Feeding, publish: Start
     assert notes.offsets == sorted(set(notes.offsets))
 
 
-async def test_the_python_subscriber_with_two_addresses(feeding: Feeding, publish: Start) -> None:
+async def test_python_subscriber_survives_its_publisher(feeding: Feeding, publish: Start) -> None:
     config = feeding.stack.config
     view = await feeding.view()
     publishers = [

@@ -19,7 +19,7 @@ from distributary.errors import SubscribeError
 from distributary.subscriber.sync_subscriber import subscribe_sync
 
 
-async def test_a_token_got_anew_keeps_a_connection() -> None:
+async def test_refreshed_token_keeps_the_connection() -> None:
     fake_view = two_rows()
     got = []
     give = german
@@ -46,7 +46,7 @@ async def test_a_token_got_anew_keeps_a_connection() -> None:
             assert (change.op, set(it.rows)) == ("snapshot", {"fr"})
 
 
-async def test_one_that_is_over_is_replaced_at_the_next_connection() -> None:
+async def test_expired_token_is_replaced_at_the_next_connection() -> None:
     fake_view = two_rows()
     tokens = iter([german(lasts=-1), german()])
     async with serving(fake_view, auth=AUTH) as publisher:
@@ -63,14 +63,14 @@ async def test_one_that_is_over_is_replaced_at_the_next_connection() -> None:
         ({"token": german(lasts=-1)}, "109"),
     ],
 )
-async def test_who_is_not_let_in_is_told(shown: dict[str, Any], said: str) -> None:
+async def test_rejected_client_gets_the_reason(shown: dict[str, Any], said: str) -> None:
     async with serving(two_rows(), auth=AUTH) as publisher:
         with pytest.raises(SubscribeError, match=said):
             async with distributary.subscribe(VIEW, url=publisher.addresses["websocket"], **shown):
                 pass
 
 
-async def test_the_environment_says_who_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_environment_authenticates_the_subscriber(monkeypatch: pytest.MonkeyPatch) -> None:
     async with serving(two_rows(), auth=AUTH) as publisher:
         url = publisher.addresses["websocket"]
         monkeypatch.setenv("DISTRIBUTARY_API_KEY", KEY)

@@ -118,7 +118,9 @@ class Api:
             return await reply.json() if expected != 204 else None
 
 
-async def test_from_subscribe_to_nothing_left(feeding: Feeding, commands: list[Command]) -> None:
+async def test_two_step_subscription_leaves_nothing_when_it_ends(
+    feeding: Feeding, commands: list[Command]
+) -> None:
     stack = feeding.stack
     view = await feeding.view(key="id", feed={"partitions": 2, "partitioned_by": "id"})
     rows: dict[str, Any] = {}

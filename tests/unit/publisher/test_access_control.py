@@ -48,7 +48,7 @@ class Case:
         return {user: self.revoked[user] for user in users if user in self.revoked}
 
 
-async def test_all_that_a_grant_let_in_ends_with_it_and_after_its_grace() -> None:
+async def test_sessions_end_with_their_grant() -> None:
     case = Case()
     first, second, other = Guest(case.roll, ANN), Guest(case.roll, ANN), Guest(case.roll, BOB)
     case.now += 69
@@ -64,7 +64,7 @@ async def test_all_that_a_grant_let_in_ends_with_it_and_after_its_grace() -> Non
     assert len(case.roll) == 0
 
 
-async def test_a_store_that_does_not_answer_keeps_nobody_longer() -> None:
+async def test_expired_sessions_end_while_the_store_is_down() -> None:
     case = Case()
     over, stays = Guest(case.roll, ANN), Guest(case.roll, BOB)
     case.down, case.now = True, NOW + 70
@@ -75,7 +75,7 @@ async def test_a_store_that_does_not_answer_keeps_nobody_longer() -> None:
     assert stays.reasons == ["revoked"]
 
 
-async def test_who_left_or_cannot_be_ended_is_not_looked_after() -> None:
+async def test_sessions_that_left_or_cannot_end_are_not_tracked() -> None:
     case = Case()
     for grant in (OPEN, KEY):
         Guest(case.roll, grant)
@@ -88,7 +88,7 @@ async def test_who_left_or_cannot_be_ended_is_not_looked_after() -> None:
     assert not guest.reasons
 
 
-async def test_a_look_that_fails_is_not_the_last(caplog: pytest.LogCaptureFixture) -> None:
+async def test_checks_go_on_after_one_fails(caplog: pytest.LogCaptureFixture) -> None:
     case = Case()
     guest = Guest(case.roll, ANN)
     broken = True

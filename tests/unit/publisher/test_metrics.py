@@ -15,7 +15,7 @@ from distributary.publisher import metrics
 from distributary.publisher.metrics import SILENT_MS, WINDOW, Latency, shared_endpoint, sibling_stats
 
 
-def test_percentiles_are_of_late() -> None:
+def test_percentiles_are_of_recent_windows() -> None:
     clock = [1000.0]
     latency = Latency(lambda: clock[0])
     assert latency.percentile(0.5) is None
@@ -28,7 +28,7 @@ def test_percentiles_are_of_late() -> None:
     assert dict(latency.cumulative())[latency.cumulative()[-1][0]] == 100
 
 
-def test_nothing_is_counted_twice_or_lost_when_windows_turn() -> None:
+def test_window_change_neither_loses_nor_repeats_counts() -> None:
     clock = [1000.0]
     latency = Latency(lambda: clock[0])
     for _ in range(10):
@@ -37,7 +37,7 @@ def test_nothing_is_counted_twice_or_lost_when_windows_turn() -> None:
     assert latency.cumulative()[-1][1] == latency.total == 10
 
 
-def test_delays_out_of_range() -> None:
+def test_delays_out_of_range_are_counted() -> None:
     latency = Latency(lambda: 1000.0)
     latency.observe_all([2_000_000, -10_000_000])
     assert latency.percentile(0.1) == 1.0
@@ -45,7 +45,7 @@ def test_delays_out_of_range() -> None:
     assert latency.sum == 11_000_000
 
 
-async def test_those_of_the_same_place_that_still_speak() -> None:
+async def test_stats_are_of_live_processes_of_the_endpoint() -> None:
     fake_view = FakeView()
     clock = [1000.0]
     fake_view.store.clock = lambda: clock[0]
@@ -83,7 +83,7 @@ async def test_every_series_has_its_process() -> None:
     assert 'distributary_publisher_delay_ms_count{process="11",view="o\\"dds"} 1.0' in lines
 
 
-async def test_a_metric_is_told_of_once_and_its_samples_stand_together() -> None:
+async def test_metric_is_described_once_with_all_its_samples() -> None:
     text = render(metrics.families([await told(11), await told(12)]))
     seen: list[str] = []
     for line in text.splitlines():
@@ -94,11 +94,11 @@ async def test_a_metric_is_told_of_once_and_its_samples_stand_together() -> None
     assert len(seen) == len(set(seen))
 
 
-def test_a_process_of_another_version_may_say_less() -> None:
+def test_process_of_another_version_may_report_less() -> None:
     assert 'distributary_publisher_connections{process="7"} 0.0' in render(metrics.families([{"pid": 7}]))
 
 
-async def test_describe_is_json() -> None:
+async def test_description_is_json() -> None:
     async with hub_of(FakeView()) as hub:
         said = json.loads(json.dumps(metrics.describe(hub, hub.stats, "id")))
     assert (said["id"], said["pid"], said["publishes"]) == ("id", os.getpid(), {"written": 0, "refused": 0})

@@ -15,12 +15,12 @@ texts = st.text("ab ?&=%,'+é/<\"", min_size=1)
 
 
 @given(texts, st.none() | texts)
-def test_a_view_and_a_filter_become_the_channel_that_says_so(view: str, where: str | None) -> None:
+def test_view_and_filter_become_a_channel(view: str, where: str | None) -> None:
     asked = read("subscribe", ({"view": view, "where": where},))
     assert decode_channel(asked.channel)[:3] == (view, where, None)
 
 
-def test_options_go_into_their_places() -> None:
+def test_options_become_parameters() -> None:
     given = {"view": "odds", "keys": ["a", "b"], "fields": ["p", "s.x"], "data": {"conflate": "2 s"}}
     asked = read("subscribe", (given | {"recover": {"epoch": "e", "offset": 7}},))
     assert asked.params == {
@@ -42,7 +42,7 @@ json_like = st.recursive(
 
 
 @given(st.data(), st.sampled_from(sorted(FIELDS)), st.lists(json_like, max_size=2))
-def test_whatever_is_sent_is_read_or_refused(data: st.DataObject, event: str, payload: list[Any]) -> None:
+def test_any_payload_is_read_or_refused(data: st.DataObject, event: str, payload: list[Any]) -> None:
     names: set[str] = data.draw(st.sets(st.sampled_from(FIELDS[event])))
     if payload and names:
         payload = [dict.fromkeys(names, payload[0])]
@@ -51,6 +51,6 @@ def test_whatever_is_sent_is_read_or_refused(data: st.DataObject, event: str, pa
 
 
 @pytest.mark.parametrize("given", [{"channel": "c", "where": "a = 1"}, {"channel": "c", "view": "v"}])
-def test_a_channel_and_a_query_are_one_too_many(given: dict[str, str]) -> None:
+def test_channel_with_a_query_is_refused(given: dict[str, str]) -> None:
     with pytest.raises(BadRequest):
         read("subscribe", (given,))

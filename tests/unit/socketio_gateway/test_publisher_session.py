@@ -124,7 +124,7 @@ STEPS = ["publish", "lose", "connect", "forget", "restart"]
 
 
 @given(st.lists(st.sampled_from(STEPS), max_size=40))
-def test_each_publication_comes_once_whatever_is_lost(steps: list[str]) -> None:
+def test_each_publication_is_emitted_once_whatever_is_lost(steps: list[str]) -> None:
     world = World()
     world.do(world.session.request("subscribe", ({"view": "odds"},), "first"))
     for step in steps:
@@ -157,7 +157,7 @@ def error(actions: list[Action]) -> tuple[Any, int, bool]:
     return answer.ticket, told["code"], told["temporary"]
 
 
-def test_a_publish_that_was_lost_on_its_way_is_told_and_the_rest_asked_again() -> None:
+def test_lost_publish_is_an_error_and_other_requests_are_sent_again() -> None:
     one = opened()
     one.request("publish", ({"channel": "feed:f", "data": 1},), "p")
     one.request("rpc", ({"method": "status"},), "r")
@@ -182,7 +182,7 @@ def one_raw(value: Any) -> Any:
     return Same()
 
 
-def test_what_is_asked_while_no_publisher_is_there_waits_in_order() -> None:
+def test_requests_without_a_publisher_wait_in_order() -> None:
     one = PublisherSession(max_frame=2000)
     assert one.request("subscribe", ({"channel": "a"},), 1) == []
     assert one.request("publish", ({"channel": "feed:f", "data": {}},), 2) == []
@@ -197,7 +197,7 @@ def test_what_is_asked_while_no_publisher_is_there_waits_in_order() -> None:
     ]
 
 
-def test_what_waits_is_bounded() -> None:
+def test_pending_requests_are_bounded() -> None:
     one = PublisherSession(max_frame=2000)
     for n in range(MAX_PENDING):
         assert one.request("rpc", ({"method": "m"},), n) == []
@@ -205,7 +205,7 @@ def test_what_waits_is_bounded() -> None:
     assert error(opened().request("rpc", ({"method": "m" * 2000},), 1)) == (1, 107, False)
 
 
-def test_a_fresh_token_is_used_from_then_on() -> None:
+def test_refreshed_token_is_used_for_later_connections() -> None:
     one = opened("old")
     (asked,) = sent(one.request("refresh", ({"token": "new"},), 1))
     one.received(json.dumps({"id": asked["id"], "refresh": {"ttl": 60}}))
@@ -214,7 +214,7 @@ def test_a_fresh_token_is_used_from_then_on() -> None:
     assert hello["connect"]["token"] == "new"
 
 
-def test_a_channel_that_is_refused_later() -> None:
+def test_channel_refused_after_a_reconnect_is_unsubscribed() -> None:
     one = opened()
     (asked,) = sent(one.request("subscribe", ({"channel": "a"},), 1))
     one.received(json.dumps({"id": asked["id"], "subscribe": {"epoch": "e", "offset": 3}}))
@@ -232,7 +232,7 @@ def test_a_channel_that_is_refused_later() -> None:
     assert len(sent(one.request("subscribe", ({"channel": "a"},), 2))) == 1, "it may be asked for again"
 
 
-def test_the_ends() -> None:
+def test_terminal_codes_disconnect_the_client() -> None:
     assert opened().closed(3501, "bad request") == [Disconnect((3501, "bad request"), False)]  # type: ignore[arg-type]
     assert opened().closed(3008)[0] == Disconnect((3008, "slow"), True)  # type: ignore[arg-type]
     disconnect = '{"push":{"disconnect":{"code":3503,"reason":"force"}}}'

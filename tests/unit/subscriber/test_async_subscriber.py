@@ -15,7 +15,7 @@ from distributary.subscriber.async_subscriber import Changes, reconnect_delay, s
 from distributary.subscriber.subscribed_change import SubscribedChange
 
 
-async def test_a_snapshot_then_changes(publisher: TinyPublisher) -> None:
+async def test_subscriber_delivers_a_snapshot_then_changes(publisher: TinyPublisher) -> None:
     publisher.rows = {"a": {"n": 1}}
     async with asyncio.timeout(5 * LIMIT), subscribe("odds", url=publisher.url) as changes:
         assert changes.rows == {"a": {"n": 1}}
@@ -28,7 +28,7 @@ async def test_a_snapshot_then_changes(publisher: TinyPublisher) -> None:
         assert changes.rows == {"b": {"n": 2}}
 
 
-async def test_the_query_is_the_channel(publisher: TinyPublisher) -> None:
+async def test_query_becomes_the_channel(publisher: TinyPublisher) -> None:
     async with asyncio.timeout(5 * LIMIT):
         async with subscribe("odds", where="sport = 'football'", url=publisher.url):
             pass
@@ -38,7 +38,7 @@ async def test_the_query_is_the_channel(publisher: TinyPublisher) -> None:
     assert channels == ["odds?where=sport%20%3D%20'football'", "odds?keys=a,b"]
 
 
-async def test_a_lost_connection_is_resumed_without_a_gap(publisher: TinyPublisher) -> None:
+async def test_lost_connection_is_resumed_without_a_gap(publisher: TinyPublisher) -> None:
     async with asyncio.timeout(10 * LIMIT), subscribe("odds", url=publisher.url) as changes:
         await anext(changes)
         await publisher.write("a", {"n": 1})
@@ -50,7 +50,7 @@ async def test_a_lost_connection_is_resumed_without_a_gap(publisher: TinyPublish
         assert publisher.requests[-1]["offset"] == 1
 
 
-async def test_a_lost_position_gives_a_snapshot(publisher: TinyPublisher) -> None:
+async def test_lost_position_leads_to_a_snapshot(publisher: TinyPublisher) -> None:
     async with asyncio.timeout(10 * LIMIT), subscribe("odds", url=publisher.url) as changes:
         await anext(changes)
         publisher.epoch, publisher.rows = "e2", {"z": {}}
@@ -65,7 +65,7 @@ async def test_another_publisher_is_tried(publisher: TinyPublisher) -> None:
         assert (await anext(changes)).op == "snapshot"
 
 
-async def test_staleness_is_told(publisher: TinyPublisher) -> None:
+async def test_staleness_is_delivered(publisher: TinyPublisher) -> None:
     async with asyncio.timeout(5 * LIMIT), subscribe("odds", url=publisher.url) as changes:
         await anext(changes)
         await publisher.say({"data": {"op": "stale", "since": 5}})
@@ -76,7 +76,7 @@ async def test_staleness_is_told(publisher: TinyPublisher) -> None:
         assert not changes.stale
 
 
-async def test_a_terminal_code_is_an_error(publisher: TinyPublisher) -> None:
+async def test_terminal_code_raises(publisher: TinyPublisher) -> None:
     async with asyncio.timeout(5 * LIMIT), subscribe("odds", url=publisher.url) as changes:
         await anext(changes)
         await publisher.drop(3500, b"gone for good")
@@ -85,20 +85,20 @@ async def test_a_terminal_code_is_an_error(publisher: TinyPublisher) -> None:
                 await anext(changes)
 
 
-async def test_an_unknown_view_is_an_error_at_once(publisher: TinyPublisher) -> None:
+async def test_unknown_view_raises_at_once(publisher: TinyPublisher) -> None:
     async with asyncio.timeout(5 * LIMIT):
         with pytest.raises(SubscribeError, match="unknown channel"):
             async with subscribe("unknown", url=publisher.url):
                 pytest.fail("entered")
 
 
-async def test_nothing_there_is_an_error_in_time() -> None:
+async def test_missing_publisher_raises_in_time() -> None:
     with pytest.raises(StackNotRunning, match="no snapshot of 'odds'"):
         async with subscribe("odds", url=f"ws://127.0.0.1:{free_port()}", timeout=0.3):
             pytest.fail("entered")
 
 
-def test_a_bad_query_is_an_error_before_anything() -> None:
+def test_invalid_query_raises_before_connecting() -> None:
     with pytest.raises(BadQuery):
         subscribe("odds", where="sport =")
     with pytest.raises(BadQuery):
@@ -118,7 +118,7 @@ async def _all(changes: Changes) -> list[SubscribedChange]:
     return [change async for change in changes]
 
 
-async def test_take_gives_all_that_is_there(publisher: TinyPublisher) -> None:
+async def test_take_returns_all_waiting_changes(publisher: TinyPublisher) -> None:
     async with asyncio.timeout(5 * LIMIT), subscribe("odds", url=publisher.url) as changes:
         for n in range(20):
             await publisher.write(str(n), {"n": n})
@@ -128,20 +128,20 @@ async def test_take_gives_all_that_is_there(publisher: TinyPublisher) -> None:
         assert keys == [None, *map(str, range(20))]
 
 
-def test_the_delay_grows_once_all_addresses_were_tried() -> None:
+def test_delay_grows_after_all_addresses_were_tried() -> None:
     assert max(reconnect_delay(1, urls=2) for _ in range(200)) <= 0.2
     assert max(reconnect_delay(50) for _ in range(200)) > 5
     assert max(reconnect_delay(10**6) for _ in range(200)) <= 20
 
 
-def test_the_package_is_the_function_however_it_was_imported() -> None:
+def test_package_exports_the_function_however_it_was_imported() -> None:
     assert isinstance(distributary.subscribe("odds"), Changes)
     assert callable(distributary.subscribe_sync)
     with pytest.raises(AttributeError):
         distributary.unsubscribe  # noqa: B018
 
 
-async def test_fields_and_a_start_are_asked_for(publisher: TinyPublisher) -> None:
+async def test_fields_and_start_are_sent(publisher: TinyPublisher) -> None:
     options: list[Any] = ["price,b.c", ["price", "b.c"]]
     for fields in options:
         async with subscribe("odds", where="a = 1", fields=fields, url=publisher.url) as changes:

@@ -16,7 +16,7 @@ from distributary.subscriber.connection_settings import DEFAULT, Credentials, fi
 ADDRESS = "ws://127.0.0.1:8123/connection/websocket"
 
 
-async def test_given_addresses_come_first(tmp_path: Path) -> None:
+async def test_given_addresses_are_used(tmp_path: Path) -> None:
     assert await find_publishers(["a:1", "b:2"], "http://unused", {}, tmp_path) == [
         "ws://a:1/connection/websocket",
         "ws://b:2/connection/websocket",
@@ -35,19 +35,19 @@ async def test_the_control_api_is_asked(tmp_path: Path) -> None:
         assert await find_publishers(None, None, {"DISTRIBUTARY_CONTROL_URL": url}, tmp_path) == [ADDRESS]
 
 
-async def test_a_control_api_that_is_not_there(tmp_path: Path) -> None:
+async def test_missing_control_api_raises(tmp_path: Path) -> None:
     with pytest.raises(StackNotRunning, match="cannot reach the control API"):
         await find_publishers(None, f"http://127.0.0.1:{free_port()}", {}, tmp_path)
 
 
-async def test_the_stack_of_the_folder_is_found(tmp_path: Path) -> None:
+async def test_stack_of_the_folder_is_found(tmp_path: Path) -> None:
     parts = [{"name": "kafka", "addresses": {}}, {"name": "publisher", "addresses": {"websocket": ADDRESS}}]
     (tmp_path / "stack.json").write_text(json.dumps({"pid": os.getpid(), "components": parts}))
     assert await find_publishers(None, None, {}, tmp_path) == [ADDRESS]
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"pid":999999999,"components":[]}', '{"pid":"x"}'])
-async def test_a_dead_or_broken_file_is_passed_over(tmp_path: Path, text: str) -> None:
+async def test_file_of_a_dead_stack_is_ignored(tmp_path: Path, text: str) -> None:
     (tmp_path / "stack.json").write_text(text)
     assert await find_publishers(None, None, {}, tmp_path) == [DEFAULT]
 
@@ -55,7 +55,7 @@ async def test_a_dead_or_broken_file_is_passed_over(tmp_path: Path, text: str) -
 ENV = {"DISTRIBUTARY_TOKEN": "t1\n", "DISTRIBUTARY_API_KEY": "k1"}
 
 
-async def test_what_is_given_goes_before_the_environment() -> None:
+async def test_given_credentials_precede_the_environment() -> None:
     given = Credentials("t", env=ENV)
     assert (await given.current(), given.headers, given.renewable) == ("t", {}, False)
     assert await given.current(fresh=True) == "t", "there is no other"
@@ -63,7 +63,7 @@ async def test_what_is_given_goes_before_the_environment() -> None:
     assert (await key.current(), key.headers) == (None, {"X-API-Key": "k"})
 
 
-async def test_the_environment() -> None:
+async def test_environment_has_credentials() -> None:
     found = Credentials(env=ENV)
     assert (await found.current(), found.headers) == ("t1", {})
     only_key = Credentials(env={"DISTRIBUTARY_API_KEY": "k1"})
@@ -72,7 +72,7 @@ async def test_the_environment() -> None:
     assert (await nothing.current(), nothing.headers) == (None, {})
 
 
-async def test_a_token_is_got_when_it_is_needed() -> None:
+async def test_token_is_fetched_when_needed() -> None:
     threads = []
 
     def get() -> str:
@@ -100,7 +100,7 @@ async def test_a_token_is_got_when_it_is_needed() -> None:
     assert await Credentials(get_token=lambda: coroutine()).current() == "c"
 
 
-def test_not_both() -> None:
+def test_token_and_key_together_raise() -> None:
     for more in ({"token": "t"}, {"get_token": lambda: "t"}):
         with pytest.raises(UsageError):
             Credentials(api_key="k", **more)

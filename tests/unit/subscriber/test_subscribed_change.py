@@ -24,13 +24,13 @@ VALUES = st.recursive(
 
 
 @given(VALUES)
-def test_what_is_written_reads_back_the_same(value: Any) -> None:
+def test_encoded_json_decodes_to_the_same(value: Any) -> None:
     text = encode_json(value)
     assert decode_json(text) == value
     json.loads(text)
 
 
-def test_digits_stay() -> None:
+def test_numbers_keep_their_digits() -> None:
     assert decode_json("1.10") == Decimal("1.10")
     assert (
         encode_json(decode_json('{"a":[1.10,1e5,-0.0,12345678901234567890]}'))
@@ -39,7 +39,7 @@ def test_digits_stay() -> None:
 
 
 @given(st.lists(st.tuples(st.sampled_from("abcde"), st.none() | st.integers(0, 6))))
-def test_rows_stand_where_they_are_placed(puts: list[tuple[str, int | None]]) -> None:
+def test_row_is_inserted_at_its_rank(puts: list[tuple[str, int | None]]) -> None:
     rows: dict[str, Any] = {}
     keys: list[str] = []
     for n, (key, at) in enumerate(puts):

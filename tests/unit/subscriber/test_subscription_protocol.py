@@ -54,13 +54,13 @@ def delivered(actions: list[Action]) -> list[SubscribedChange]:
     return [action.change for action in actions if isinstance(action, Deliver)]
 
 
-def test_it_greets_and_subscribes_in_one_frame() -> None:
+def test_session_connects_and_subscribes_in_one_frame() -> None:
     connect, subscribe = sent(SubscriberSession("odds?keys=a", token="t", subscription="s").opened())
     assert connect["connect"]["token"] == "t"
     assert subscribe["subscribe"] == {"channel": "odds?keys=a", "data": {"subscription": "s"}}
 
 
-def test_the_snapshot_comes_first_with_its_position() -> None:
+def test_snapshot_comes_first_with_its_position() -> None:
     session = SubscriberSession(CHANNEL)
     session.opened()
     reply = {"epoch": "e1", "offset": 7, "data": snapshot({"a": {"n": 1}}, stale=True)}
@@ -83,7 +83,7 @@ def test_changes_are_merged() -> None:
     assert session.rows == {"a": {"n": 3}}
 
 
-def test_a_whole_row_for_one_that_we_have_is_a_change() -> None:
+def test_complete_row_for_a_known_key_is_a_change() -> None:
     session = joined({"a": {"n": 1, "m": 2, "same": 3}})
     row = {"n": 5, "new": 1, "same": 3}
     (change,) = delivered(session.received(push({"op": "add", "key": "a", "time": 9, "row": row}, 6)))
@@ -93,7 +93,7 @@ def test_a_whole_row_for_one_that_we_have_is_a_change() -> None:
     assert (change.op, change.row) == ("add", row)
 
 
-def test_an_order_places_rows_and_lets_one_go_and_one_in_at_one_number() -> None:
+def test_order_ranks_rows_and_allows_equal_numbers() -> None:
     session = SubscriberSession(CHANNEL, options={"conflate": "2s"}, ordered=True)
     (_, asked) = sent(session.opened())
     assert asked["subscribe"]["data"] == {"conflate": "2s"}
@@ -116,7 +116,7 @@ def test_an_order_places_rows_and_lets_one_go_and_one_in_at_one_number() -> None
     assert list(session.rows) == ["b", "a"]
 
 
-def test_a_row_given_out_never_changes() -> None:
+def test_delivered_row_never_changes() -> None:
     session = joined({"a": {"n": 1}})
     (first,) = delivered(session.received(push({"op": "change", "key": "a", "changed": {"n": 2}}, 6)))
     session.received(push({"op": "change", "key": "a", "changed": {"n": 3}}, 7))
@@ -132,19 +132,19 @@ def test_numbers_are_exact() -> None:
     assert change.row == {"d": Decimal("0.1000000000000000055"), "i": 2**70, "h": Decimal(huge)}
 
 
-def test_what_was_seen_is_not_delivered_again() -> None:
+def test_known_changes_are_not_delivered_again() -> None:
     session = joined({"a": {"n": 1}})
     assert not delivered(session.received(push({"op": "remove", "key": "a"}, 5)))
     assert session.rows == {"a": {"n": 1}}
 
 
-def test_a_change_of_an_unknown_row_begins_again_from_a_snapshot() -> None:
+def test_change_of_an_unknown_row_leads_to_a_snapshot() -> None:
     session = joined()
     assert isinstance(session.received(push({"op": "change", "key": "x", "changed": {}}, 6))[0], Reconnect)
     assert "recover" not in sent(session.opened())[1]["subscribe"]
 
 
-def test_it_asks_to_recover_from_where_it_was() -> None:
+def test_session_recovers_from_its_position() -> None:
     session = joined(offset=5)
     session.received(push({"op": "add", "key": "a", "row": {}}, 8))
     assert isinstance(session.closed(1006)[0], Reconnect)
@@ -163,7 +163,7 @@ def test_recovered_changes_are_delivered_and_the_position_goes_to_the_views_end(
     assert str(session.position) == "e1:20"
 
 
-def test_a_lost_position_gives_a_new_snapshot() -> None:
+def test_lost_position_leads_to_a_new_snapshot() -> None:
     session = joined({"a": {}}, offset=5)
     session.closed(1006)
     id = sent(session.opened())[1]["id"]
@@ -184,7 +184,7 @@ def test_pages_are_one_snapshot_when_ready() -> None:
     assert (dict(change.rows), str(change.position)) == ({"a": {}, "b": {}}, "e1:9")
 
 
-def test_half_a_snapshot_is_forgotten_with_its_connection() -> None:
+def test_incomplete_snapshot_is_dropped_with_its_connection() -> None:
     session = SubscriberSession(CHANNEL)
     session.opened()
     session.received(
@@ -206,7 +206,7 @@ def test_insufficient_state_subscribes_again() -> None:
     assert sent(actions)[0]["subscribe"]["recover"]
 
 
-def test_an_unrecoverable_position_is_dropped() -> None:
+def test_unrecoverable_position_is_dropped() -> None:
     session = joined()
     id = sent(session.opened())[1]["id"]
     actions = session.received(
@@ -216,18 +216,18 @@ def test_an_unrecoverable_position_is_dropped() -> None:
 
 
 @pytest.mark.parametrize("code", [3500, 3999, 4500, 4999])
-def test_terminal_codes_end_it(code: int) -> None:
+def test_terminal_code_fails(code: int) -> None:
     (action,) = joined().closed(code, "no")
     assert isinstance(action, Fail)
     assert "no" in str(action.error)
 
 
 @pytest.mark.parametrize("code", [None, 1000, 1006, 3000, 3008, 3499, 4000, 4499])
-def test_other_codes_come_back(code: int | None) -> None:
+def test_other_codes_reconnect(code: int | None) -> None:
     assert isinstance(joined().closed(code)[0], Reconnect)
 
 
-def test_a_disconnect_push_is_a_close() -> None:
+def test_disconnect_push_is_a_close() -> None:
     push = '{"push":{"disconnect":{"code":3501,"reason":"bad"}}}'
     assert isinstance(joined().received(push)[0], Fail)
 
@@ -241,7 +241,7 @@ def test_a_disconnect_push_is_a_close() -> None:
         ({"code": 4000, "message": "building", "temporary": True}, Reconnect),
     ],
 )
-def test_refusals(error: dict[str, Any], kind: type) -> None:
+def test_refused_subscribe_fails_or_reconnects(error: dict[str, Any], kind: type) -> None:
     session = SubscriberSession(CHANNEL)
     session.opened()
     (action,) = session.received(json.dumps({"id": 2, "error": error}))
@@ -258,7 +258,7 @@ def greeted(**more: Any) -> tuple[SubscriberSession, list[Action]]:
     return session, session.received(json.dumps({"id": 1, "connect": reply}))
 
 
-def test_a_token_is_replaced_before_it_ends() -> None:
+def test_token_is_replaced_before_it_expires() -> None:
     assert greeted()[1] == []
     session, actions = greeted(expires=True, ttl=60)
     assert actions == [RefreshIn(54.0)]
@@ -272,7 +272,7 @@ def test_a_token_is_replaced_before_it_ends() -> None:
     assert sent(session.opened())[0]["connect"]["token"] == "new"
 
 
-def test_a_refresh_that_is_refused() -> None:
+def test_refused_refresh_reconnects_or_retries() -> None:
     session, _ = greeted(expires=True, ttl=60)
     (asked,) = sent(session.refresh("new"))
     error = {"code": 100, "message": "internal", "temporary": True}
@@ -283,7 +283,7 @@ def test_a_refresh_that_is_refused() -> None:
     assert over == Reconnect("no")
 
 
-def test_a_token_that_is_over_is_got_anew_where_that_can_be() -> None:
+def test_expired_token_is_replaced_if_renewable() -> None:
     expired = json.dumps({"id": 1, "error": {"code": 109, "message": "token expired"}})
     session = SubscriberSession(CHANNEL, token="old", renewable=True)
     session.opened()
@@ -294,7 +294,7 @@ def test_a_token_that_is_over_is_got_anew_where_that_can_be() -> None:
     assert session.token is None
 
 
-def test_without_another_token_the_end_of_one_is_the_end() -> None:
+def test_expired_token_fails_if_not_renewable() -> None:
     expired = json.dumps({"id": 1, "error": {"code": 109, "message": "token expired"}})
     session = SubscriberSession(CHANNEL, token="old")
     session.opened()
@@ -306,7 +306,7 @@ def test_without_another_token_the_end_of_one_is_the_end() -> None:
 
 
 @given(st.one_of(st.binary(max_size=40), st.text(max_size=40), st.from_regex(r'\{"push":\{.{0,30}\}\}')))
-def test_nonsense_never_raises(frame: str | bytes) -> None:
+def test_invalid_messages_never_raise(frame: str | bytes) -> None:
     for action in joined().received(frame):
         assert isinstance(action, (Send, Deliver, Reconnect, Fail, RefreshIn))
 
@@ -363,7 +363,7 @@ STEPS = st.lists(
 
 @settings(max_examples=200)
 @given(STEPS)
-def test_the_rows_end_right_whatever_is_lost(steps: list[tuple[Any, ...]]) -> None:
+def test_rows_end_right_whatever_is_lost(steps: list[tuple[Any, ...]]) -> None:
     publisher, session = Publisher(), SubscriberSession(CHANNEL)
     taken: dict[str, Any] = {}
     changes: list[SubscribedChange] = []
@@ -417,7 +417,7 @@ def _unsubscribe() -> str:
     return json.dumps({"push": {"channel": CHANNEL, "unsubscribe": {"code": 2500, "reason": "epoch"}}})
 
 
-def test_what_came_before_nonsense_is_delivered() -> None:
+def test_changes_before_an_invalid_message_are_delivered() -> None:
     session = joined(offset=5)
     id = sent(session.opened())[1]["id"]
     pubs = [{"data": {"op": "add", "key": "a", "row": {}}, "offset": 6}, {"data": {"op": "add"}}]
@@ -441,7 +441,7 @@ def row(key: str, value: Any, offset: int) -> dict[str, Any]:
     return {"data": {"key": key, **op}, "offset": offset}
 
 
-def test_it_begins_from_a_position_with_the_rows_of_then() -> None:
+def test_session_starts_from_a_position_with_its_rows() -> None:
     pubs = [row("a", {"n": 2}, 9), row("b", None, 9), row("never", None, 9)]
     session, changes = started(
         Position("e1", 4),
@@ -464,7 +464,7 @@ def test_it_begins_from_a_position_with_the_rows_of_then() -> None:
     assert again["subscribe"] == {"channel": CHANNEL, "recover": True, "epoch": "e1", "offset": 9}
 
 
-def test_it_says_from_where_until_that_is_answered() -> None:
+def test_start_is_sent_until_it_is_replied_to() -> None:
     session = SubscriberSession(CHANNEL, start=1_700_000_000_000)
     for _ in range(2):
         assert sent(session.opened())[1]["subscribe"]["data"] == {"from": 1_700_000_000_000}
@@ -473,7 +473,7 @@ def test_it_says_from_where_until_that_is_answered() -> None:
     }
 
 
-def test_without_the_rows_of_then_changes_come_without_a_row() -> None:
+def test_start_without_rows_delivers_changes_without_a_row() -> None:
     told = {"data": {"op": "change", "key": "a", "changed": {"n": 2}, "gone": ["m"]}, "offset": 5}
     session, (first, change) = started(
         Position("e1", 4), recovered=True, publications=[told], data={"op": "resumed", "tier": "log"}
@@ -483,7 +483,7 @@ def test_without_the_rows_of_then_changes_come_without_a_row() -> None:
     assert removed.key == "x"
 
 
-def test_where_nothing_can_be_had_from_there_it_is_a_snapshot() -> None:
+def test_start_that_cannot_be_served_is_a_snapshot() -> None:
     session, (first,) = started(
         Position("old", 4), {"x": {}}, recovered=False, data=snapshot({"a": {"n": 1}}, tier="snapshot")
     )

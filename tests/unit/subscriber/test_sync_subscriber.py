@@ -44,7 +44,7 @@ def there() -> Iterator[Threaded]:
     threaded.stop()
 
 
-def test_a_snapshot_then_changes(there: Threaded) -> None:
+def test_sync_subscriber_delivers_a_snapshot_then_changes(there: Threaded) -> None:
     there.tiny.rows = {"a": {"n": 1}}
     before = threading.active_count()
     with subscribe_sync("odds", url=there.tiny.url) as changes:
@@ -62,6 +62,6 @@ def test_a_snapshot_then_changes(there: Threaded) -> None:
     assert threading.active_count() == before
 
 
-def test_an_error_comes_through(there: Threaded) -> None:
+def test_error_is_raised_in_the_caller(there: Threaded) -> None:
     with pytest.raises(SubscribeError), subscribe_sync("unknown", url=there.tiny.url):
         pytest.fail("entered")

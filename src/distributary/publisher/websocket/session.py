@@ -77,6 +77,8 @@ class Session:
         self.client = client
         self.codec = codec
         self.state = SessionState.NEW
+        # The client was accepted; stays true when the connection is over.
+        self.connected = False
         self._version = version
         self._ping = ping
         self.max_channels = max_channels
@@ -95,11 +97,6 @@ class Session:
         self._pending: set[PendingReply] = set()
         # A ping was sent, and no pong has come since.
         self._awaiting_pong = False
-
-    @property
-    def connected(self) -> bool:
-        """Whether the client was accepted and the connection is not over."""
-        return self.state is SessionState.CONNECTED
 
     @property
     def closed(self) -> bool:
@@ -215,7 +212,7 @@ class Session:
             if len(self._queued) >= self.max_channels + MAX_PENDING:
                 return self._close(out, codes.FLOOD)
             self._queued.append(command)
-        elif not self.connected:
+        elif self.state is SessionState.NEW:
             self._close(out, codes.BAD_FRAME)
         elif command.send is not None:
             return
@@ -259,6 +256,7 @@ class Session:
 
     def _connect(self, id: int, ttl: int, out: list[Action]) -> None:
         self.state = SessionState.CONNECTED
+        self.connected = True
         body = self.codec.connected(self.client, self._version, self._ping, ttl)
         out.append(Send(self.codec.reply(id, body)))
 

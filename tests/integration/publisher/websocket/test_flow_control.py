@@ -49,7 +49,7 @@ def taken(reader: sockets.socket, count: int) -> int:
     return got
 
 
-def test_a_reader_that_reads_but_too_slowly_is_closed() -> None:
+def test_too_slow_reader_is_closed() -> None:
     """It takes some just when too much waits: the transport tells of that only once, and takes some off."""
     limit = 500_000
 
@@ -77,7 +77,7 @@ def test_a_reader_that_reads_but_too_slowly_is_closed() -> None:
     uvloop.run(scenario())
 
 
-def test_what_was_allowed_for_a_state_is_taken_back_when_the_reader_has_it() -> None:
+def test_limit_is_lowered_when_the_state_is_read() -> None:
     limit = 100_000
 
     async def scenario() -> None:
@@ -117,7 +117,7 @@ def waiting(publisher: Publisher) -> int:
     return sum(connection.send_buffer.waiting for connection in publisher.websocket.connections)
 
 
-def test_states_that_nobody_reads_are_bounded_and_their_readers_closed(
+def test_unread_states_are_bounded_and_their_readers_closed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("distributary.publisher.hub.state_budget.STALL_SECONDS", 0.5)
@@ -145,7 +145,7 @@ def test_states_that_nobody_reads_are_bounded_and_their_readers_closed(
     uvloop.run(scenario())
 
 
-def test_a_slow_link_is_no_stalled_reader(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reader_on_a_slow_link_is_not_stalled(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("distributary.publisher.hub.state_budget.STALL_SECONDS", 1.0)
 
     async def scenario() -> None:

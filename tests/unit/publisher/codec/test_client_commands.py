@@ -71,7 +71,7 @@ def test_every_field_is_used_or_harmless_or_refused(command: str) -> None:
 
 
 @pytest.mark.parametrize("command", PROTOCOL)
-def test_the_python_sdk_knows_no_other_fields(command: str) -> None:
+def test_python_sdk_has_no_other_fields(command: str) -> None:
     found = PROTO.Command.DESCRIPTOR.fields_by_name[command].message_type
     assert {field.name: field.number for field in found.fields}.items() <= PROTOCOL[command].items()
 
@@ -118,7 +118,7 @@ def answers(wire: Codec, command: str, fields: dict[str, Any]) -> list[dict[str,
 
 @pytest.mark.parametrize("wire", CODECS, ids=lambda wire: wire.subprotocol)
 @pytest.mark.parametrize(("command", "field"), SETTINGS)
-def test_what_is_not_served_is_refused(wire: Codec, command: str, field: str) -> None:
+def test_unsupported_field_is_refused(wire: Codec, command: str, field: str) -> None:
     base = {} if command == "connect" else {"channel": "odds"}
     (reply,) = answers(wire, command, base | {field: SET[field]})
     assert reply["id"] == 5
@@ -128,7 +128,7 @@ def test_what_is_not_served_is_refused(wire: Codec, command: str, field: str) ->
 
 
 @pytest.mark.parametrize("command", UNSERVED)
-def test_fields_that_say_nothing_are_taken(command: str) -> None:
+def test_unset_unsupported_fields_are_accepted(command: str) -> None:
     made = struct_of(command)
     unset = {field: getattr(made(), field) for field in UNSERVED[command]}
     assert client_commands.unserved(Command(id=5, **{command: made(**unset)})) == ""
@@ -136,6 +136,6 @@ def test_fields_that_say_nothing_are_taken(command: str) -> None:
     assert client_commands.decode(said) is not None
 
 
-def test_an_empty_tags_filter_is_a_filter() -> None:
+def test_empty_tags_filter_is_refused() -> None:
     (reply,) = answers(JSON, "subscribe", {"channel": "odds", "tf": {}})
     assert reply["error"]["code"] == 108

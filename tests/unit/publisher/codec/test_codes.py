@@ -41,7 +41,9 @@ GERMAN = GrantSet((Grant("ann", views=("odds",), rows=(("*", "c = 'DE'"),)),))
         (Forbidden("x"), codes.denied("x"), codes.denied("x")),
     ],
 )
-def test_what_is_told(error: DistributaryError, at_first: Refusal | Ending, later: Refusal | Ending) -> None:
+def test_error_becomes_its_code(
+    error: DistributaryError, at_first: Refusal | Ending, later: Refusal | Ending
+) -> None:
     assert protocol_error(error) == at_first
     assert protocol_error(error, connected=True) == later
     assert isinstance(protocol_error(error), type(at_first))
@@ -55,7 +57,7 @@ def test_client_reconnects_with_an_expired_token_only(reason: str) -> None:
     assert protocol_error(refuse(reason, "x")).code == (109 if reason == "expired" else 3500)
 
 
-def test_what_is_served_in_place_of_what_was_asked_for() -> None:
+def test_query_is_narrowed_to_the_allowed_rows_and_fields() -> None:
     served = narrowed(parse_channel("odds?where=s%20%3D%20'f'"), GERMAN)
     assert served.query == Query.parse("odds", "s = 'f' and c = 'DE'")
     assert served.query_id == served.query.id
@@ -64,7 +66,7 @@ def test_what_is_served_in_place_of_what_was_asked_for() -> None:
 
 
 @pytest.mark.parametrize("channel", ["bets", "bets?keys=a", "q:bets:0123456789abcdef"])
-def test_a_view_that_is_not_allowed(channel: str) -> None:
+def test_view_that_is_not_allowed_is_refused(channel: str) -> None:
     with pytest.raises(Refused) as caught:
         narrowed(parse_channel(channel), GERMAN)
     assert caught.value.refusal.code == 103

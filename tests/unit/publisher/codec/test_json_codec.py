@@ -32,20 +32,20 @@ def test_values_keep_their_text() -> None:
     assert data in JSON.history("e", 1, [(1, data)])
 
 
-def test_errors_say_whether_to_try_again() -> None:
+def test_error_says_whether_to_retry() -> None:
     assert json.loads(b"{" + JSON.error(codes.UNRECOVERABLE) + b"}") == {
         "error": {"code": 112, "message": "unrecoverable position"}
     }
     assert json.loads(b"{" + JSON.error(codes.INTERNAL) + b"}")["error"]["temporary"] is True
 
 
-def test_unsubscribe() -> None:
+def test_unsubscribe_push_has_its_code() -> None:
     assert json.loads(JSON.unsubscribe('o"', codes.INSUFFICIENT)) == {
         "push": {"channel": 'o"', "unsubscribe": {"code": 2500, "reason": "insufficient state"}}
     }
 
 
-def test_small_replies() -> None:
+def test_replies_without_data_are_empty_objects() -> None:
     assert JSON.reply(1, JSON.published()) == b'{"id":1,"publish":{}}'
     assert JSON.reply(2, JSON.called(b'{"a":\n1}')) == b'{"id":2,"rpc":{"data":{"a": 1}}}'
 

@@ -120,7 +120,7 @@ def without_data(command: Command) -> tuple[Command, list[bytes]]:
 
 
 @given(st.lists(COMMANDS, min_size=1, max_size=4))
-def test_commands_are_read_as_the_schema_means_them(sent: list[Any]) -> None:
+def test_commands_are_decoded_by_the_schema(sent: list[Any]) -> None:
     frame = b"".join(delimited(one.SerializeToString()) for one in sent)
     for one, found in zip(sent, PROTOBUF.decode(frame), strict=True):
         assert found is not None
@@ -130,9 +130,7 @@ def test_commands_are_read_as_the_schema_means_them(sent: list[Any]) -> None:
 
 
 @given(sent=COMMANDS, at=st.integers(0, 200), byte=st.integers(0, 255), cut=st.integers(0, 200))
-def test_damaged_commands_are_refused_or_mean_what_the_schema_says(
-    sent: Any, at: int, byte: int, cut: int
-) -> None:
+def test_damaged_command_is_refused_or_decoded_by_the_schema(sent: Any, at: int, byte: int, cut: int) -> None:
     damaged = bytearray(sent.SerializeToString()[: cut or None])
     if damaged:
         damaged[at % len(damaged)] = byte
@@ -150,20 +148,20 @@ def test_damaged_commands_are_refused_or_mean_what_the_schema_says(
 @example(b"\x00")
 @example(b"\xff" * 30)
 @example(b"\x05\x08\x01")
-def test_anything_at_all_is_read_or_refused(frame: bytes) -> None:
+def test_any_bytes_are_decoded_or_refused(frame: bytes) -> None:
     found = list(PROTOBUF.decode(frame))
     assert found
     assert None not in found[:-1]
 
 
-def test_an_empty_message_is_a_pong() -> None:
+def test_empty_message_is_a_pong() -> None:
     assert list(PROTOBUF.decode(b"\x00")) == [Command()]
     assert list(PROTOBUF.decode(b"")) == [None]
     assert PROTOBUF.ping == b"\x00"
 
 
 @given(st.text(min_size=1), st.lists(st.tuples(st.integers(1, (1 << 63) - 1), st.binary())))
-def test_pushes(channel: str, pubs: list[Publication]) -> None:
+def test_pushes_are_decoded_by_the_sdk(channel: str, pubs: list[Publication]) -> None:
     payload = PROTOBUF.pushes(PROTOBUF.push_head(channel), pubs)
     said = [PROTO.Reply.FromString(message) for message in split(payload)]
     assert [(one.push.channel, one.push.pub.offset, one.push.pub.data) for one in said] == [
@@ -175,7 +173,7 @@ def test_pushes(channel: str, pubs: list[Publication]) -> None:
 
 
 @pytest.mark.parametrize("recovering", [False, True])
-def test_replies(recovering: bool) -> None:
+def test_replies_are_decoded_by_the_sdk(recovering: bool) -> None:
     codec = PROTOBUF
     bodies = [
         codec.connected("c1", "1", 25),
@@ -231,7 +229,7 @@ def test_frames_are_binary() -> None:
 
 @pytest.mark.parametrize("codec", CODECS, ids=lambda codec: codec.subprotocol)
 @pytest.mark.parametrize("ttl", [0, 60])
-def test_what_ends_says_when(codec: Codec, ttl: int) -> None:
+def test_reply_with_expiry_has_its_ttl(codec: Codec, ttl: int) -> None:
     when = {"expires": True, "ttl": 60} if ttl else {}
     bodies = [
         codec.connected("c1", "1", 25, ttl),

@@ -35,7 +35,7 @@ SHAPE: Schema = {
 @pytest.mark.parametrize(
     ("value", "bytes_"), [(0, b"\x00"), (1, b"\x01"), (127, b"\x7f"), (128, b"\x80\x01"), (300, b"\xac\x02")]
 )
-def test_varints(value: int, bytes_: bytes) -> None:
+def test_varints_are_encoded_as_the_library_does(value: int, bytes_: bytes) -> None:
     assert varint(value) == bytes_
 
 
@@ -47,7 +47,7 @@ def test_varints(value: int, bytes_: bytes) -> None:
     x=st.integers(0, 1 << 32),
     big=st.integers(0, (1 << 64) - 1),
 )
-def test_round_trip(id: int, flag: bool, data: bytes, name: str, x: int, big: int) -> None:
+def test_fields_survive_a_round_trip(id: int, flag: bool, data: bytes, name: str, x: int, big: int) -> None:
     message = (
         number(1, id)
         + number(3, flag)
@@ -65,7 +65,7 @@ def test_round_trip(id: int, flag: bool, data: bytes, name: str, x: int, big: in
 
 
 @given(st.lists(st.binary(max_size=300)))
-def test_messages_follow_each_other(parts: list[bytes]) -> None:
+def test_delimited_messages_are_split(parts: list[bytes]) -> None:
     assert list(messages(b"".join(map(delimited, parts)))) == parts
 
 
@@ -76,13 +76,13 @@ def test_negative_numbers_are_ten_bytes() -> None:
         read(SHAPE, b"\x08" + minus_one[1:])  # id has no sign
 
 
-def test_the_last_value_stands_and_messages_merge() -> None:
+def test_last_value_wins_and_messages_merge() -> None:
     assert read(SHAPE, number(1, 5) + number(1, 6)) == {"id": 6}
     merged = read(SHAPE, block(6, number(1, 5)) + block(6, text(2, "a")))
     assert merged == {"point": {"x": 5, "name": "a"}}
 
 
-def test_what_is_not_known_is_passed_over() -> None:
+def test_unknown_fields_are_ignored() -> None:
     strange = number(99, 7) + block(98, b"xyz") + b"\xb9\x06" + b"8" * 8 + b"\xbd\x06" + b"4" * 4
     assert read(SHAPE, strange + number(1, 5)) == {"id": 5}
     assert read(SHAPE, block(1, b"a") + number(5, 1)) == {}  # known, but of another kind
@@ -104,13 +104,13 @@ def test_what_is_not_known_is_passed_over() -> None:
         b"\x32\x01\x08",  # cut off inside
     ],
 )
-def test_malformed(message: bytes) -> None:
+def test_malformed_message_is_refused(message: bytes) -> None:
     with pytest.raises(Malformed):
         read(SHAPE, message)
 
 
 @given(st.binary(max_size=200))
-def test_anything_at_all_is_read_or_malformed(data: bytes) -> None:
+def test_any_bytes_are_read_or_malformed(data: bytes) -> None:
     try:
         for message in messages(data):
             read(SHAPE, message)

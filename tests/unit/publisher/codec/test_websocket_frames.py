@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from distributary.publisher.codec import codes, websocket_frames
 
 
-def test_frames_are_read_by_their_header() -> None:
+def test_frame_length_is_in_its_header() -> None:
     for size in (0, 125, 126, 65535, 65536):
         frame = websocket_frames.frame(websocket_frames.TEXT, b"x" * size)
         assert frame[0] == 0x81
@@ -21,7 +21,7 @@ def test_frames_are_read_by_their_header() -> None:
         assert (told, len(frame)) == (size, head + size)
 
 
-def test_closes() -> None:
+def test_close_frame_has_code_and_reason() -> None:
     frame = websocket_frames.close_frame(codes.SLOW)
     assert frame == b"\x88\x06" + (3008).to_bytes(2, "big") + b"slow"
     assert len(websocket_frames.close_frame(codes.Ending(3001, "x" * 500))) <= 127
@@ -32,7 +32,7 @@ def body(frame: bytes) -> bytes:
 
 
 @given(st.binary(max_size=2_000))
-def test_what_is_compressed_comes_back(payload: bytes) -> None:
+def test_compressed_payload_is_restored(payload: bytes) -> None:
     frame = websocket_frames.deflated(websocket_frames.BINARY, payload)
     if len(payload) < websocket_frames.SMALL:
         assert frame == websocket_frames.frame(websocket_frames.BINARY, payload)
@@ -41,17 +41,17 @@ def test_what_is_compressed_comes_back(payload: bytes) -> None:
         assert websocket_frames.inflate(body(frame), 2_000) == payload
 
 
-def test_compression_is_worth_it() -> None:
+def test_compressed_payload_is_smaller() -> None:
     assert len(websocket_frames.deflated(websocket_frames.TEXT, b'{"push":{"channel":"odds"}}\n' * 100)) < 200
 
 
 @given(st.binary(max_size=300))
-def test_nonsense_is_not_inflated(data: bytes) -> None:
+def test_invalid_data_is_not_inflated(data: bytes) -> None:
     with contextlib.suppress(ValueError, websocket_frames.TooBig):
         assert len(websocket_frames.inflate(data, 1_000)) <= 1_000
 
 
-def test_a_bomb_does_not_go_off() -> None:
+def test_compression_bomb_is_refused() -> None:
     bomb = body(websocket_frames.deflated(websocket_frames.TEXT, b"\0" * 50_000_000))
     assert len(bomb) < 300_000
     with pytest.raises(websocket_frames.TooBig):

@@ -35,7 +35,7 @@ from distributary.publisher.hub.subscription import Recovered, Waiting
         ("application/json", SSE),
     ],
 )
-def test_shapes_by_accept(accept: str, shape: StreamFormat) -> None:
+def test_format_is_chosen_by_the_accept_header(accept: str, shape: StreamFormat) -> None:
     assert stream_format(accept) is shape
 
 
@@ -43,7 +43,7 @@ def test_shapes_by_accept(accept: str, shape: StreamFormat) -> None:
     st.text(st.characters(exclude_characters="\r\n:", codec="utf-8")),
     st.lists(st.tuples(st.integers(1, 1 << 60), st.sampled_from([b"{}", b'{"a":\r\n1}', b'"x"']))),
 )
-def test_lines_are_json(epoch: str, pubs: list[tuple[int, bytes]]) -> None:
+def test_each_line_is_a_json_object(epoch: str, pubs: list[tuple[int, bytes]]) -> None:
     lines = StreamEncoder(JSON_LINES).encode(epoch, pubs).decode().split("\n")
     assert lines.pop() == ""
     assert [json.loads(line) for line in lines] == [
@@ -51,7 +51,7 @@ def test_lines_are_json(epoch: str, pubs: list[tuple[int, bytes]]) -> None:
     ]
 
 
-def test_events_without_an_id() -> None:
+def test_event_without_a_position_has_no_id() -> None:
     assert JSON_LINES.event("end", b'{"code":1}') == b'{"event":"end","data":{"code":1}}\n'
     assert (
         StreamEncoder(JSON_LINES).encode_notice(b'{"op":"fresh"}')
@@ -61,7 +61,7 @@ def test_events_without_an_id() -> None:
     assert json.loads(JSON_LINES.heartbeat) == {"event": "heartbeat"}
 
 
-def test_events() -> None:
+def test_events_are_parsed_by_a_reader() -> None:
     assert SSE.changes("e", [(1, b"{}"), (2, b'{"a":\n1}')]) == (
         b'id: e:1\nevent: change\ndata: {}\n\nid: e:2\nevent: change\ndata: {"a": 1}\n\n'
     )
@@ -79,7 +79,7 @@ async def test_what_is_being_sent_counts_as_waiting_until_it_is_out() -> None:
     assert (sink.over, slow) == (True, [True])
 
 
-async def test_who_has_taken_everything_has_all_the_room_again() -> None:
+async def test_reader_that_has_taken_everything_has_all_the_room() -> None:
     sink = StreamSink(100)
     for _ in range(3):
         sink.write(b"x" * 90)
@@ -88,7 +88,7 @@ async def test_who_has_taken_everything_has_all_the_room_again() -> None:
     assert not sink.over
 
 
-async def test_a_state_comes_in_parts_and_its_turn_ends_when_all_are_out() -> None:
+async def test_state_is_sent_in_parts_and_its_turn_ends_with_the_last() -> None:
     budget = StateBudget(10_000_000)
     turn = await budget.turn(lambda: 1_000_000)
     sink = StreamSink(1_000)
@@ -110,7 +110,7 @@ async def test_a_state_comes_in_parts_and_its_turn_ends_when_all_are_out() -> No
     assert (data, budget.used) == (b"later", 0)
 
 
-async def test_a_turn_ends_with_the_reader() -> None:
+async def test_turn_ends_with_the_reader() -> None:
     budget = StateBudget(10_000_000)
     sink = StreamSink(1_000)
     sink.write_state(b"x" * 500_000)
@@ -119,7 +119,7 @@ async def test_a_turn_ends_with_the_reader() -> None:
     assert budget.used == 0
 
 
-async def test_a_long_resume_comes_in_parts() -> None:
+async def test_long_resume_is_sent_in_parts() -> None:
     sink = StreamSink(1_000)
     pubs = [(n, b'{"n":%d,"filler":"%b"}' % (n, b"x" * 30_000)) for n in range(1, 11)]
     sink.send_outcome(Recovered("e", 10, pubs))
@@ -133,7 +133,7 @@ async def test_a_long_resume_comes_in_parts() -> None:
     assert read.endswith(b"\n\n")
 
 
-def test_portions() -> None:
+def test_publications_are_cut_into_portions() -> None:
     pubs = [(n, b"x" * n) for n in range(5)]
     assert [list(some) for some in portions(pubs, 3)] == [pubs[:3], pubs[3:4], pubs[4:]]
     assert list(portions([], 3)) == []

@@ -29,7 +29,7 @@ def begin(history: History) -> tuple[MaterializedQuery, Client]:
 
 @settings(max_examples=200)
 @given(histories(), SENDS)
-def test_after_every_send_that_empties_the_queue_the_rows_are_the_true_ones(
+def test_rows_are_right_after_every_send_that_empties_the_queue(
     history: History, sends: list[tuple[int, int, int]]
 ) -> None:
     kept, client = begin(history)
@@ -57,7 +57,7 @@ def test_after_every_send_that_empties_the_queue_the_rows_are_the_true_ones(
 
 @settings(max_examples=250)
 @given(histories(), SENDS, st.integers(0, 30), st.integers(0, 30))
-def test_a_resume_from_any_position_that_was_sent_ends_at_the_true_rows(
+def test_resume_from_any_sent_position_ends_with_the_right_rows(
     history: History, sends: list[tuple[int, int, int]], lost: int, more: int
 ) -> None:
     """The connection breaks after ``lost`` publications; the subscriber comes back at any later time.
@@ -90,7 +90,7 @@ def test_a_resume_from_any_position_that_was_sent_ends_at_the_true_rows(
     assert client.rows == history.states[-1]
 
 
-def test_a_row_that_came_and_went_is_not_told_and_one_that_was_held_is() -> None:
+def test_row_that_came_and_went_is_not_sent() -> None:
     rows = {"a": b"{}"}
     queue = RowQueue(rows)
     for seq, op, key in ((1, "add", "b"), (2, "remove", "b"), (3, "change", "a"), (4, "remove", "a")):
@@ -100,7 +100,7 @@ def test_a_row_that_came_and_went_is_not_told_and_one_that_was_held_is() -> None
     assert (queue.conflated, queue.dropped, queue.waiting) == (2, 1, 0)
 
 
-def test_no_row_waits_for_ever_behind_one_that_changes_all_the_time() -> None:
+def test_no_row_waits_behind_one_that_changes_all_the_time() -> None:
     rows = {"a": b"{}", "b": b"{}"}
     queue = RowQueue(rows)
     sent = []
@@ -125,7 +125,7 @@ def test_no_row_waits_for_ever_behind_one_that_changes_all_the_time() -> None:
         ({"conflate": None, "max_bytes": 1000}, Conflation(max_bytes=1000)),
     ],
 )
-def test_options(options: dict[str, Any], pace: Conflation | None) -> None:
+def test_options_become_conflation(options: dict[str, Any], pace: Conflation | None) -> None:
     assert read_conflation(options) == pace
 
 
@@ -149,13 +149,13 @@ def test_options(options: dict[str, Any], pace: Conflation | None) -> None:
         ({"conflate": 1, "slow": "close"}, "cannot be combined with"),
     ],
 )
-def test_options_that_cannot_be_read(options: dict[str, Any], said: str) -> None:
+def test_invalid_options_are_refused(options: dict[str, Any], said: str) -> None:
     with pytest.raises(BadQuery, match=said):
         read_conflation(options)
 
 
 @given(st.floats(0.01, 5), st.floats(0.5, 1000), st.integers(10, 10**6), st.lists(st.integers(1, 50)))
-def test_no_faster_than_was_asked(interval: float, rate: float, size: int, sizes: list[int]) -> None:
+def test_rate_is_not_exceeded(interval: float, rate: float, size: int, sizes: list[int]) -> None:
     pace = Conflation(interval, rate, size)
     most, room = pace.portion()
     count = min(most, len(sizes)) or 1

@@ -56,7 +56,7 @@ def cut(rows: dict[str, Any], fields: Fields | None) -> dict[str, Any]:
     return {key: json.loads(fields.project(json.dumps(row).encode())) for key, row in rows.items()}
 
 
-def test_a_publication_is_cut_and_nothing_else_of_it_changes() -> None:
+def test_publication_is_projected_and_otherwise_unchanged() -> None:
     add = b'{"op":"add","key":"k\\"","time":5,"row":{"n":1.50,"s":"f","o":{"x":1e5,"y":2}}}'
     assert project_data(FIELDS, add) == b'{"op":"add","key":"k\\"","time":5,"row":{"n":1.50,"o":{"x":1e5}}}'
     change = b'{"op":"change","key":"k","time":5,"changed":{"s":"g","n":2.0},"gone":["o","p"]}'
@@ -80,7 +80,9 @@ ROWS = st.none() | st.dictionaries(NAMES, VALUES, max_size=4)
 
 
 @given(st.lists(ROWS, min_size=1, max_size=8), st.sampled_from(["n", "o.x", "n,o", "o.x,o.y,s", "x.y.n"]))
-def test_the_cut_stream_folds_to_the_cut_rows(states: list[dict[str, Any] | None], listed: str) -> None:
+def test_projected_stream_folds_to_the_projected_rows(
+    states: list[dict[str, Any] | None], listed: str
+) -> None:
     """One row through any states: folding what is sent gives what the row shows of the fields."""
     fields = parse_fields(listed)
     held: dict[str, Any] | None = None
@@ -112,7 +114,7 @@ def asked(listed: str, where: str = "") -> ChannelQuery:
     return parse_channel(f"{VIEW}?{f'where={where}&' if where else ''}fields={listed}")
 
 
-async def test_state_changes_and_resume_are_cut_and_a_filter_may_use_other_fields() -> None:
+async def test_snapshot_changes_and_resume_are_projected() -> None:
     fake_view = FakeView()
     fake_view.put(("a", {"s": "f", "n": 1, "z": 1}), ("b", {"s": "g", "n": 2}))
     async with hub_of(fake_view) as hub:
@@ -133,7 +135,7 @@ async def test_state_changes_and_resume_are_cut_and_a_filter_may_use_other_field
         assert [json.loads(data).get("row", {}).keys() <= {"n"} for _, data in pubs] == [True] * len(pubs)
 
 
-async def test_changes_of_other_fields_are_not_sent_and_the_quiet_subscriber_resumes() -> None:
+async def test_changes_of_other_fields_are_not_sent() -> None:
     fake_view = FakeView(log_length=50, exact=True)
     fake_view.put(("a", {"n": 1, "z": 0}))
     async with hub_of(fake_view) as hub:
@@ -161,7 +163,7 @@ async def test_changes_of_other_fields_are_not_sent_and_the_quiet_subscriber_res
         assert late.rows == {"a": {"n": 1}}
 
 
-async def test_subscribers_of_the_same_fields_share_one_encoding_and_one_cut_of_the_state() -> None:
+async def test_subscribers_of_the_same_fields_share_one_encoding() -> None:
     fake_view = FakeView()
     fake_view.put(("a", {"n": 1, "z": 0}))
     async with hub_of(fake_view) as hub:
@@ -174,7 +176,7 @@ async def test_subscribers_of_the_same_fields_share_one_encoding_and_one_cut_of_
         assert all(isinstance(state, Initial) for state in states)
 
 
-async def test_two_steps_with_fields() -> None:
+async def test_two_step_subscription_is_projected() -> None:
     fake_view = FakeView()
     fake_view.put(("a", {"s": "f", "n": 1}))
     channel = with_fields(await register(fake_view, "G"), "n")
@@ -189,7 +191,7 @@ async def test_two_steps_with_fields() -> None:
 
 
 @pytest.mark.parametrize("listed", ["", "a,,b", "a,"])
-def test_a_bad_list_names_the_character(listed: str) -> None:
+def test_invalid_field_list_names_the_character(listed: str) -> None:
     with pytest.raises(BadQuery, match="character"):
         parse_channel(f"{VIEW}?fields={listed}")
     with pytest.raises(BadQuery, match="character"):
@@ -197,7 +199,7 @@ def test_a_bad_list_names_the_character(listed: str) -> None:
 
 
 @pytest.mark.parametrize("seed", range(3))
-async def test_a_storm_ends_with_everybody_right(seed: int) -> None:
+async def test_random_joins_and_writes_end_with_the_right_rows(seed: int) -> None:
     """Writes, joins, losses, resumes at random: every sink ends with its query's rows, cut to its fields."""
     chance = random.Random(seed)
     fake_view = FakeView(log_length=30, exact=bool(seed))

@@ -54,7 +54,7 @@ def numbers(found: History) -> list[int]:
     limit=st.integers(0, 12),
     reverse=st.booleans(),
 )
-def test_against_brute_force(
+def test_history_equals_brute_force(
     before: int, groups: list[list[bool]], keep: int, since: int | None, limit: int, reverse: bool
 ) -> None:
     async def run() -> None:
@@ -92,7 +92,7 @@ def test_against_brute_force(
 
 
 @pytest.mark.parametrize("reverse", [False, True])
-async def test_another_epoch_is_refused(reverse: bool) -> None:
+async def test_position_of_another_epoch_is_refused(reverse: bool) -> None:
     fake_view = FakeView()
     await registered(fake_view)
     fake_view.put(("a", {"s": "f"}))
@@ -102,7 +102,7 @@ async def test_another_epoch_is_refused(reverse: bool) -> None:
 
 
 @pytest.mark.parametrize("reverse", [False, True])
-async def test_data_is_as_it_was_published(reverse: bool) -> None:
+async def test_history_has_the_published_data(reverse: bool) -> None:
     fake_view = FakeView()
     await registered(fake_view)
     fake_view.time = 5
@@ -142,7 +142,7 @@ async def cut_while_reading(fake_view: FakeView, reads: int, *, reverse: bool) -
     return await read(reader, fake_view.build, QUERY, None, 100)
 
 
-async def test_a_log_that_is_cut_meanwhile_ends_there_backwards() -> None:
+async def test_history_backwards_ends_where_the_log_was_cut() -> None:
     fake_view = FakeView(log_length=12)
     found = await cut_while_reading(fake_view, 2, reverse=True)
     state = await fake_view.reader.query_state(VIEW, QUERY.id)
@@ -152,12 +152,12 @@ async def test_a_log_that_is_cut_meanwhile_ends_there_backwards() -> None:
     assert found[1] == 12
 
 
-async def test_a_log_that_is_cut_meanwhile_has_moved_forwards() -> None:
+async def test_history_forwards_is_stale_when_the_log_was_cut() -> None:
     with pytest.raises(StaleRead):
         await cut_while_reading(FakeView(log_length=12), 1, reverse=False)
 
 
-async def test_what_comes_meanwhile_is_not_told() -> None:
+async def test_changes_during_the_read_are_not_included() -> None:
     fake_view = FakeView()
     await registered(fake_view)
     fake_view.put(("a", {"s": "f"}))
@@ -165,6 +165,6 @@ async def test_what_comes_meanwhile_is_not_told() -> None:
     assert numbers(await history.read_forwards(reader, fake_view.build, QUERY, None, 100)) == [1]
 
 
-async def test_a_query_that_is_gone_has_moved() -> None:
+async def test_history_of_a_removed_query_is_stale() -> None:
     with pytest.raises(StaleRead):
         await ask(FakeView(), None, 5, False)

@@ -24,7 +24,7 @@ from distributary.publisher.hub.subscription import Initial, Recovered, Subscrib
 from distributary.store.build_scan import belongs
 
 
-async def test_state_then_changes() -> None:
+async def test_subscriber_gets_the_snapshot_and_then_changes() -> None:
     fake_view = FakeView()
     fake_view.put(("a", {"s": "f", "n": 1}), ("b", {"s": "g"}))
     async with hub_of(fake_view) as hub:
@@ -38,7 +38,7 @@ async def test_state_then_changes() -> None:
         assert sizes(hub) == (1, 1, 1)
 
 
-async def test_join_is_refused_where_another_query_has_its_id() -> None:
+async def test_join_is_refused_when_another_query_has_its_id() -> None:
     fake_view = FakeView()
     fake_view.put(("a", {"s": "f"}), ("secret", {"s": "g"}))
     query = Query.parse(VIEW, "s = 'f'")
@@ -49,7 +49,7 @@ async def test_join_is_refused_where_another_query_has_its_id() -> None:
     assert caught.value.refusal.code == 107
 
 
-async def test_changes_during_the_read_are_held_and_told_once() -> None:
+async def test_changes_during_the_read_are_buffered_and_sent_once() -> None:
     fake_view = FakeView()
     fake_view.put(
         ("k0", {"s": "f"}), ("k1", {"s": "f"}), ("k2", {"s": "f"}), ("k3", {"s": "f"}), ("k4", {"s": "f"})
@@ -69,7 +69,7 @@ async def test_changes_during_the_read_are_held_and_told_once() -> None:
         assert sink.rows == fake_view.rows()
 
 
-async def test_a_state_older_than_the_hold_is_read_again() -> None:
+async def test_state_older_than_the_buffer_is_read_again() -> None:
     fake_view = FakeView()
     fake_view.put(("a", {"s": "f"}))
     latched = LatchedReader(fake_view.reader)
@@ -108,7 +108,7 @@ async def test_many_joins_at_once_share_one_read() -> None:
         assert latched.calls["page"] - before == 1
 
 
-async def test_resume_from_the_log() -> None:
+async def test_client_resumes_from_the_log() -> None:
     fake_view = FakeView()
     async with hub_of(fake_view) as hub:
         sink = FoldingSink()
@@ -124,7 +124,7 @@ async def test_resume_from_the_log() -> None:
         assert sink.position == Position(fake_view.epoch, fake_view.seq)
 
 
-async def test_resume_at_another_publisher() -> None:
+async def test_client_resumes_at_another_publisher() -> None:
     fake_view = FakeView()
     async with hub_of(fake_view) as one, hub_of(fake_view) as other:
         sink = FoldingSink()
@@ -137,7 +137,7 @@ async def test_resume_at_another_publisher() -> None:
         assert sink.rows == {"a": {"s": "f"}}
 
 
-async def test_a_resume_beyond_the_log_gets_the_state() -> None:
+async def test_client_receives_snapshot_when_position_is_too_old() -> None:
     fake_view = FakeView(log_length=3)
     async with hub_of(fake_view) as hub:
         sink = FoldingSink()
@@ -161,7 +161,7 @@ async def test_a_resume_beyond_the_log_gets_the_state() -> None:
         assert refused.value.refusal == codes.UNRECOVERABLE
 
 
-async def test_a_quiet_subscriber_resumes_though_the_log_was_cut() -> None:
+async def test_quiet_subscriber_resumes_after_the_log_was_cut() -> None:
     fake_view = FakeView(log_length=3)
     async with hub_of(fake_view) as hub:
         sink = FoldingSink()
@@ -174,7 +174,7 @@ async def test_a_quiet_subscriber_resumes_though_the_log_was_cut() -> None:
         assert isinstance(sink.outcomes[-1], Recovered)
 
 
-async def test_another_epoch_sends_everybody_back() -> None:
+async def test_another_epoch_sends_all_subscribers_back() -> None:
     fake_view = FakeView()
     async with hub_of(fake_view) as hub:
         sink = FoldingSink()
@@ -187,7 +187,7 @@ async def test_another_epoch_sends_everybody_back() -> None:
         assert isinstance(sink.outcomes[-1], Initial)
 
 
-async def test_an_epoch_that_changes_during_a_join_starts_it_over() -> None:
+async def test_join_starts_over_when_the_epoch_changes() -> None:
     fake_view = FakeView()
     fake_view.put(("a", {"s": "f"}))
     latched = LatchedReader(fake_view.reader)
@@ -204,7 +204,7 @@ async def test_an_epoch_that_changes_during_a_join_starts_it_over() -> None:
         assert sink.endings == []
 
 
-async def test_unknown_view_and_query() -> None:
+async def test_unknown_view_or_query_is_refused() -> None:
     fake_view = FakeView()
     async with hub_of(fake_view) as hub:
         for wish in (
@@ -220,7 +220,7 @@ async def test_unknown_view_and_query() -> None:
         assert sizes(hub) == (0, 0, 0)
 
 
-async def test_a_view_that_is_being_built_is_refused_for_now() -> None:
+async def test_view_that_is_being_built_is_temporarily_refused() -> None:
     fake_view = FakeView(live=False)
     async with hub_of(fake_view) as hub:
         with pytest.raises(Refused) as refused:
@@ -231,7 +231,7 @@ async def test_a_view_that_is_being_built_is_refused_for_now() -> None:
         await hub.join(request(FILTERED), FoldingSink())
 
 
-async def test_a_deleted_view_ends_its_subscriptions_for_good() -> None:
+async def test_deleted_view_ends_its_subscriptions() -> None:
     fake_view = FakeView()
     async with hub_of(fake_view) as hub:
         sink = FoldingSink()
@@ -244,7 +244,7 @@ async def test_a_deleted_view_ends_its_subscriptions_for_good() -> None:
         assert refused.value.refusal.code == 102
 
 
-async def test_a_store_that_does_not_answer_refuses_for_now() -> None:
+async def test_join_is_temporarily_refused_when_the_store_is_down() -> None:
     fake_view = FakeView()
     latched = LatchedReader(fake_view.reader)
     async with hub_of(fake_view, store=latched) as hub:
@@ -258,7 +258,7 @@ async def test_a_store_that_does_not_answer_refuses_for_now() -> None:
         await hub.join(request(WHOLE_VIEW), FoldingSink())
 
 
-async def test_a_cancelled_join_leaves_nothing() -> None:
+async def test_cancelled_join_leaves_nothing() -> None:
     fake_view = FakeView()
     latched = LatchedReader(fake_view.reader)
     latched.blocked["page"] = asyncio.Event()
@@ -293,7 +293,7 @@ async def test_leaving_ends_the_subscription_and_commands_are_announced() -> Non
         assert sizes(hub) == (0, 0, 0)
 
 
-async def test_a_query_under_a_new_number_sends_those_under_the_old_back() -> None:
+async def test_query_with_a_new_number_sends_subscribers_of_the_old_one_back() -> None:
     fake_view = FakeView()
     async with hub_of(fake_view) as hub:
         old, new = FoldingSink(), FoldingSink()
@@ -317,7 +317,7 @@ async def test_subscriber_whose_subscription_lapsed_comes_back_at_once() -> None
         assert sink.endings == [codes.INSUFFICIENT]
 
 
-async def test_history() -> None:
+async def test_history_is_read_in_both_directions() -> None:
     fake_view = FakeView()
     async with hub_of(fake_view) as hub:
         member = await hub.join(request(FILTERED), FoldingSink())
@@ -333,7 +333,7 @@ async def test_history() -> None:
         assert refused.value.refusal == codes.UNRECOVERABLE
 
 
-async def test_two_steps() -> None:
+async def test_subscription_waits_until_it_is_begun() -> None:
     fake_view = FakeView()
     fake_view.put(("a", {"s": "f"}))
     channel = await register(fake_view, "G")
@@ -352,7 +352,7 @@ async def test_two_steps() -> None:
 
 
 @pytest.mark.parametrize("door", ["subscription", "build"])
-async def test_a_begin_during_the_join_is_not_missed(door: str) -> None:
+async def test_begin_during_the_join_is_not_missed(door: str) -> None:
     fake_view = FakeView()
     fake_view.put(("a", {"s": "f"}))
     channel = await register(fake_view, "G")
@@ -370,7 +370,7 @@ async def test_a_begin_during_the_join_is_not_missed(door: str) -> None:
         assert sink.rows == {"a": {"s": "f"}}
 
 
-async def test_who_left_while_waiting_does_not_resume_without_a_state() -> None:
+async def test_client_that_left_while_waiting_gets_a_snapshot() -> None:
     fake_view = FakeView()
     channel = await register(fake_view, "G")
     async with hub_of(fake_view) as hub:
@@ -390,7 +390,7 @@ async def test_who_left_while_waiting_does_not_resume_without_a_state() -> None:
         assert sink.rows == {"a": {"s": "f"}}
 
 
-async def test_a_registered_channel_without_a_subscription_is_one_step() -> None:
+async def test_registered_channel_without_a_subscription_is_joined_at_once() -> None:
     fake_view = FakeView()
     fake_view.put(("a", {"s": "f"}))
     channel = await register(fake_view, "G")
@@ -401,7 +401,7 @@ async def test_a_registered_channel_without_a_subscription_is_one_step() -> None
 
 
 @pytest.mark.parametrize("seed", range(6))
-async def test_a_storm_ends_with_everybody_right(seed: int) -> None:
+async def test_random_joins_and_writes_end_with_the_right_rows(seed: int) -> None:
     """Writes, joins, losses, resumes and crashes at random: every sink ends with exactly its query's rows."""
     chance = random.Random(seed)
     fake_view = FakeView(log_length=30)
@@ -457,7 +457,7 @@ async def test_a_storm_ends_with_everybody_right(seed: int) -> None:
         assert sizes(hub) == (0, 0, 0)
 
 
-async def test_a_query_number_given_again_after_a_failover_does_not_mix_up_channels() -> None:
+async def test_query_number_reused_after_a_failover_does_not_mix_up_channels() -> None:
     fake_view = FakeView()
     fake_view.put(("a", {"owner": "alice"}), ("b", {"owner": "bob"}))
     replica = copy.deepcopy(fake_view.store.views)  # it never hears of Alice's query
@@ -471,7 +471,7 @@ async def test_a_query_number_given_again_after_a_failover_does_not_mix_up_chann
         assert alice.endings == [codes.INSUFFICIENT]
 
 
-async def test_no_join_on_another_history_than_the_follower_is_on() -> None:
+async def test_join_waits_for_the_history_of_the_follower() -> None:
     fake_view = FakeView()
     fake_view.put(("a", {"s": "f"}))
     async with hub_of(fake_view) as hub:
@@ -484,7 +484,7 @@ async def test_no_join_on_another_history_than_the_follower_is_on() -> None:
         assert sink.rows == fake_view.rows()
 
 
-async def test_a_begun_subscription_is_not_served_on_another_history() -> None:
+async def test_begun_subscription_is_not_served_on_another_history() -> None:
     fake_view = FakeView()
     fake_view.put(("a", {"s": "f"}))
     async with hub_of(fake_view) as hub:
@@ -514,7 +514,7 @@ def large(fake_view: FakeView) -> None:
     fake_view.put(*((f"k{n}", row) for n in range(30)))
 
 
-async def test_joins_for_which_there_is_no_room_wait_and_hold_nothing() -> None:
+async def test_joins_without_room_wait_and_buffer_nothing() -> None:
     fake_view = FakeView()
     large(fake_view)
     async with hub_of(fake_view, state_bytes=7_000_000) as hub:
@@ -539,7 +539,7 @@ async def test_joins_for_which_there_is_no_room_wait_and_hold_nothing() -> None:
         assert (hub.budget.used, hub.budget.waiting) == (0, 0)
 
 
-async def test_a_join_that_waits_too_long_is_refused_and_leaves_nothing(
+async def test_join_that_waits_too_long_is_refused_and_leaves_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("distributary.publisher.hub.state_budget.TURN_TIMEOUT", 0.01)
@@ -557,7 +557,7 @@ async def test_a_join_that_waits_too_long_is_refused_and_leaves_nothing(
         assert hub.budget.used == 0
 
 
-async def test_what_was_missed_has_its_turn_too() -> None:
+async def test_resume_waits_for_its_turn() -> None:
     fake_view = FakeView()
     async with hub_of(fake_view, state_bytes=7_000_000) as hub:
         sink = StuckSink()
@@ -571,7 +571,7 @@ async def test_what_was_missed_has_its_turn_too() -> None:
         assert hub.budget.used == 0
 
 
-async def test_whoever_leaves_while_its_begun_state_waits_for_its_turn_is_gone() -> None:
+async def test_client_that_leaves_while_its_begun_state_waits_leaves_nothing() -> None:
     fake_view = FakeView()
     large(fake_view)
     async with hub_of(fake_view, state_bytes=3_500_000) as hub:
@@ -588,7 +588,7 @@ async def test_whoever_leaves_while_its_begun_state_waits_for_its_turn_is_gone()
         assert (hub.budget.used, sizes(hub), sink.rows) == (0, (1, 1, 1), {})
 
 
-async def test_a_failed_join_gives_its_turn_back() -> None:
+async def test_failed_join_ends_its_turn() -> None:
     fake_view = FakeView()
     large(fake_view)
     latched = LatchedReader(fake_view.reader)

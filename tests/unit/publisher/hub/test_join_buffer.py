@@ -73,7 +73,7 @@ PLANS = st.builds(
 
 @settings(max_examples=1000, deadline=None)
 @given(PLANS)
-def test_any_interleaving(plan: Plan) -> None:
+def test_any_interleaving_delivers_each_change_once(plan: Plan) -> None:
     found = run(plan, JoinBuffer)
     if found is None:
         hub = min(plan.hub_at_hold, len(plan.log))
@@ -111,7 +111,7 @@ class AnyState(JoinBuffer):
 
 
 @pytest.mark.parametrize("mutant", [WithoutBuffer, WithoutDrop, AnyState])
-def test_the_plans_catch_a_broken_join(mutant: type[JoinBuffer]) -> None:
+def test_interleavings_catch_a_broken_join(mutant: type[JoinBuffer]) -> None:
     """The property above is worth something: each rule left out is seen."""
 
     @settings(max_examples=2000, deadline=None, database=None)
@@ -128,14 +128,14 @@ def test_the_plans_catch_a_broken_join(mutant: type[JoinBuffer]) -> None:
         holds()
 
 
-def test_another_epoch_is_read_again() -> None:
+def test_state_of_another_epoch_is_read_again() -> None:
     joining = JoinBuffer("e", 3)
     assert joining.flush("f", 9) is None
     assert joining.flush("e", 2) is None
     assert joining.flush("e", 3) == []
 
 
-def test_what_is_held_is_bounded() -> None:
+def test_buffer_is_bounded() -> None:
     joining = JoinBuffer("e", 0, max_bytes=10)
     joining.take([(1, b"12345")])
     with pytest.raises(BufferOverflow):

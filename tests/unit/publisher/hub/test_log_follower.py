@@ -60,7 +60,7 @@ def change(key: str, **numbers: list[int]) -> Change:
     return Change(key, 0, b'"changed":{}', b"{}", adds, changes, removes)
 
 
-def test_one_encoding_for_each_name_and_one_write_for_each_member() -> None:
+def test_change_is_encoded_once_per_encoder_and_written_once_per_subscription() -> None:
     Counted.made.clear()
     hub = follower()
     sinks = [CountedSink("one"), CountedSink("one"), CountedSink("other")]
@@ -77,7 +77,7 @@ def test_one_encoding_for_each_name_and_one_write_for_each_member() -> None:
     assert hub.seq == 3
 
 
-def test_each_query_gets_its_own_kind_of_change() -> None:
+def test_query_gets_its_kind_of_change() -> None:
     hub = follower()
     sinks = {number: FoldingSink() for number in (1, 2, 3)}
     for number, sink in sinks.items():
@@ -88,7 +88,7 @@ def test_each_query_gets_its_own_kind_of_change() -> None:
     assert [sorted(sink.rows) for sink in sinks.values()] == [["a"], ["a"], []]
 
 
-def test_a_hole_in_the_log_sends_everybody_back() -> None:
+def test_gap_in_the_log_sends_all_subscribers_back() -> None:
     hub = follower()
     sink = FoldingSink()
     live(hub, 1, sink)
@@ -98,7 +98,7 @@ def test_a_hole_in_the_log_sends_everybody_back() -> None:
     assert hub.idle
 
 
-def test_a_member_that_leaves_in_the_middle_of_a_batch_disturbs_nobody() -> None:
+def test_subscription_that_ends_within_a_batch_does_not_affect_others() -> None:
     hub = follower()
     others = [FoldingSink(), FoldingSink()]
     live(hub, 1, others[0])
@@ -109,7 +109,7 @@ def test_a_member_that_leaves_in_the_middle_of_a_batch_disturbs_nobody() -> None
     assert [sink.numbers for sink in others] == [[1], [1]]
 
 
-def test_a_number_that_another_query_has_here_sends_its_members_back() -> None:
+def test_number_of_another_query_sends_its_subscribers_back() -> None:
     hub = follower()
     sink = FoldingSink()
     live(hub, 1, sink)

@@ -18,7 +18,7 @@ from distributary.publisher.hub.subscription import Initial
 from distributary.store.contract import SWEEP_BATCH
 
 
-async def test_a_lost_connection_lapses_and_is_swept() -> None:
+async def test_subscription_of_a_lost_connection_lapses_and_is_swept() -> None:
     fake_view = FakeView()
     clock = [1000.0]
     fake_view.store.clock = lambda: clock[0]
@@ -42,7 +42,7 @@ async def test_a_lost_connection_lapses_and_is_swept() -> None:
         assert [c for c in said if c.op == "end"] == [Command("end", VIEW, lost.id)]
 
 
-async def test_hundreds_that_lapse_at_once_are_swept_in_one_round() -> None:
+async def test_hundreds_of_lapsed_subscriptions_are_swept_in_one_round() -> None:
     fake_view = FakeView()
     clock = [1000.0]
     fake_view.store.clock = lambda: clock[0]
@@ -61,7 +61,7 @@ async def test_hundreds_that_lapse_at_once_are_swept_in_one_round() -> None:
         assert len(said) == many
 
 
-async def test_a_view_whose_server_is_down_keeps_no_other_from_being_renewed() -> None:
+async def test_renewal_goes_on_when_the_server_of_one_view_is_down() -> None:
     fake_view = FakeView()
     clock = [1000.0]
     fake_view.store.clock = lambda: clock[0]
@@ -87,7 +87,7 @@ async def test_a_view_whose_server_is_down_keeps_no_other_from_being_renewed() -
         assert await fake_view.reader.subscription(VIEW, kept.id)
 
 
-async def test_the_figures_of_a_view_go_with_it() -> None:
+async def test_metrics_of_a_view_go_with_it() -> None:
     fake_view = FakeView()
     async with hub_of(fake_view) as hub:
         upkeep = Maintenance(hub)
@@ -101,7 +101,7 @@ async def test_the_figures_of_a_view_go_with_it() -> None:
         assert dict(hub.stats.latencies()) == {}
 
 
-async def test_a_subscription_that_the_store_forgot_is_sent_back() -> None:
+async def test_subscriber_whose_subscription_the_store_forgot_is_sent_back() -> None:
     fake_view = FakeView()
     async with hub_of(fake_view) as hub:
         sink = FoldingSink()
@@ -112,7 +112,7 @@ async def test_a_subscription_that_the_store_forgot_is_sent_back() -> None:
         assert sizes(hub) == (0, 0, 0)
 
 
-async def test_idle_views_are_not_followed() -> None:
+async def test_idle_view_is_not_followed() -> None:
     fake_view = FakeView()
     async with hub_of(fake_view) as hub:
         upkeep = Maintenance(hub, idle=0)
@@ -124,7 +124,7 @@ async def test_idle_views_are_not_followed() -> None:
         assert not hub.followers
 
 
-async def test_stale_and_fresh() -> None:
+async def test_subscribers_are_notified_of_staleness() -> None:
     fake_view = FakeView(stale_after=5)
     clock = [1000.0]
     fake_view.store.clock = lambda: clock[0]
@@ -147,7 +147,7 @@ async def test_stale_and_fresh() -> None:
         assert sink.notices[1:] == late.notices == [{"op": "fresh"}]
 
 
-async def test_a_begin_that_was_not_heard_is_found() -> None:
+async def test_missed_begin_is_found() -> None:
     fake_view = FakeView()
     channel = await register(fake_view, "G")
     async with hub_of(fake_view) as hub:

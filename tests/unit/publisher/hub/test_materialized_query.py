@@ -67,7 +67,7 @@ def kept(hub: Hub) -> tuple[int, int, int]:
     return said["kept_queries"], said["kept_rows"], said["paced"]
 
 
-async def test_the_first_rows_live() -> None:
+async def test_subscriber_with_an_order_gets_the_first_rows() -> None:
     fake_view = FakeView()
     fake_view.put(("a", {"n": 1}), ("b", {"n": 2}), ("c", {"n": 3}))
     async with hub_of(fake_view) as hub:
@@ -91,7 +91,7 @@ async def test_the_first_rows_live() -> None:
         assert sizes(hub) == (0, 0, 0)
 
 
-async def test_the_resume_of_an_order_is_the_state_anew() -> None:
+async def test_resume_of_an_order_is_a_new_snapshot() -> None:
     fake_view = FakeView()
     fake_view.put(("a", {"n": 1}))
     async with hub_of(fake_view) as hub:
@@ -112,7 +112,7 @@ async def test_the_resume_of_an_order_is_the_state_anew() -> None:
         assert refused.value.refusal == codes.NOT_AVAILABLE
 
 
-async def test_changes_during_the_read_are_in_the_kept_rows_once() -> None:
+async def test_changes_during_the_read_are_applied_once() -> None:
     fake_view = FakeView()
     fake_view.put(("a", {"n": 1}), ("b", {"n": 2}))
     latched = LatchedReader(fake_view.reader)
@@ -137,7 +137,7 @@ async def test_changes_during_the_read_are_in_the_kept_rows_once() -> None:
             assert sink.said == []
 
 
-async def test_the_newest_of_each_row_whole() -> None:
+async def test_conflated_subscriber_gets_the_newest_of_each_row() -> None:
     fake_view = FakeView()
     fake_view.put(("a", {"s": "f", "n": 0}))
     async with hub_of(fake_view) as hub:
@@ -165,7 +165,7 @@ async def test_the_newest_of_each_row_whole() -> None:
         assert (hub.stats.conflated, hub.stats.dropped) == (142, 1)
 
 
-async def test_any_history_at_a_pace_ends_at_the_rows() -> None:
+async def test_conflated_subscribers_end_with_the_right_rows() -> None:
     fake_view = FakeView()
     async with hub_of(fake_view) as hub:
         sinks = [LenientSink() for _ in range(4)]
@@ -183,7 +183,7 @@ async def test_any_history_at_a_pace_ends_at_the_rows() -> None:
         assert len(sinks[0].said) < 200
 
 
-async def test_a_resume_gives_the_newest_of_what_was_missed() -> None:
+async def test_resume_sends_the_newest_of_what_was_missed() -> None:
     fake_view = FakeView()
     fake_view.put(("a", {"n": 0}), ("b", {"n": 0}), ("c", {"n": 0}))
     async with hub_of(fake_view) as hub:
@@ -200,7 +200,7 @@ async def test_a_resume_gives_the_newest_of_what_was_missed() -> None:
         assert sink.position == Position(fake_view.epoch, fake_view.seq)
 
 
-async def test_a_resume_beyond_the_log_gets_the_state() -> None:
+async def test_resume_beyond_the_log_gets_a_snapshot() -> None:
     fake_view = FakeView(log_length=3)
     async with hub_of(fake_view) as hub:
         sink = LenientSink()
@@ -214,7 +214,7 @@ async def test_a_resume_beyond_the_log_gets_the_state() -> None:
         await until(lambda: sink.rows == fake_view.rows())
 
 
-async def test_changes_while_a_resume_reads_the_log() -> None:
+async def test_changes_while_a_resume_reads_the_log_are_sent() -> None:
     fake_view = FakeView()
     latched = LatchedReader(fake_view.reader)
     async with hub_of(fake_view, store=latched) as hub:
@@ -240,7 +240,7 @@ async def test_changes_while_a_resume_reads_the_log() -> None:
 
 
 @pytest.mark.parametrize("asked", [ALL, TOP], ids=["all", "top"])
-async def test_a_reader_that_falls_behind_gets_the_newest_when_it_reads_again(
+async def test_slow_reader_gets_the_newest_when_it_reads_again(
     asked: ChannelQuery,
 ) -> None:
     fake_view = FakeView()
@@ -274,7 +274,7 @@ async def test_a_reader_that_falls_behind_gets_the_newest_when_it_reads_again(
         assert sink.rows == plain.rows
 
 
-async def test_notices_reach_everybody_once() -> None:
+async def test_notice_reaches_every_subscriber_once() -> None:
     fake_view = FakeView(stale_after=0.001)
     async with hub_of(fake_view) as hub:
         sinks = [LenientSink(f"s{n}") for n in range(3)]
@@ -286,7 +286,7 @@ async def test_notices_reach_everybody_once() -> None:
         assert [sink.notices for sink in sinks] == [[{"op": "fresh"}]] * 3
 
 
-async def test_too_many_rows_are_refused_and_later_end_it() -> None:
+async def test_too_many_rows_are_refused_or_end_the_subscription() -> None:
     fake_view = FakeView()
     fake_view.put(("k0", {"n": 0}), ("k1", {"n": 1}), ("k2", {"n": 2}))
     async with hub_of(fake_view, max_materialized_rows=3, max_limit=2) as hub:
@@ -308,7 +308,7 @@ async def test_too_many_rows_are_refused_and_later_end_it() -> None:
         assert sizes(hub) == (1, 1, 1)
 
 
-async def test_another_epoch_and_a_join_that_is_given_up_leave_nothing() -> None:
+async def test_another_epoch_or_a_cancelled_join_leaves_nothing() -> None:
     fake_view = FakeView()
     fake_view.put(("a", {"n": 1}))
     latched = LatchedReader(fake_view.reader)
@@ -331,7 +331,7 @@ async def test_another_epoch_and_a_join_that_is_given_up_leave_nothing() -> None
         assert sizes(hub) == kept(hub) == (0, 0, 0)
 
 
-async def test_a_subscription_that_is_begun_later() -> None:
+async def test_conflated_subscription_can_be_begun_later() -> None:
     fake_view = FakeView()
     fake_view.put(("a", {"s": "f", "n": 1}))
     async with hub_of(fake_view) as hub:

@@ -30,7 +30,7 @@ async def settled() -> None:
         await asyncio.sleep(0)
 
 
-async def test_who_finds_no_room_waits_in_order() -> None:
+async def test_joins_without_room_wait_in_order() -> None:
     budget = StateBudget(10 * MB)
     first, second = await budget.turn(lambda: 6 * MB), await budget.turn(lambda: 4 * MB)
     large, little = await waiting(budget, 5 * MB), await waiting(budget, MB)
@@ -48,7 +48,7 @@ async def test_who_finds_no_room_waits_in_order() -> None:
     assert budget.used == 6 * MB
 
 
-async def test_small_states_do_not_wait_and_do_not_count() -> None:
+async def test_small_states_neither_wait_nor_count() -> None:
     budget = StateBudget(10 * MB)
     await budget.turn(lambda: 10 * MB)
     queued = await waiting(budget, MB)
@@ -57,7 +57,7 @@ async def test_small_states_do_not_wait_and_do_not_count() -> None:
     queued.cancel()
 
 
-async def test_a_state_larger_than_the_whole_has_its_turn_alone() -> None:
+async def test_state_larger_than_the_budget_has_its_turn_alone() -> None:
     budget = StateBudget(MB)
     first = await budget.turn(lambda: MB)
     huge = await waiting(budget, 50 * MB)
@@ -67,7 +67,7 @@ async def test_a_state_larger_than_the_whole_has_its_turn_alone() -> None:
     assert budget.used == 0
 
 
-async def test_a_few_of_unknown_size_are_under_way_at_a_time() -> None:
+async def test_few_states_of_unknown_size_are_under_way() -> None:
     budget = StateBudget(16 * MB)
     size: int | None = None
     turns = [await budget.turn(lambda: size) for _ in range(MAX_UNKNOWN)]
@@ -82,7 +82,7 @@ async def test_a_few_of_unknown_size_are_under_way_at_a_time() -> None:
     assert budget.used == 3 * MB
 
 
-async def test_who_only_waits_for_others_to_find_out_is_not_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_join_that_waits_for_a_size_is_not_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(budgets, "TURN_TIMEOUT", 0.01)
     budget = StateBudget(16 * MB)
     turns = [await budget.turn(lambda: None) for _ in range(MAX_UNKNOWN)]
@@ -93,7 +93,7 @@ async def test_who_only_waits_for_others_to_find_out_is_not_refused(monkeypatch:
     (await more).end()
 
 
-async def test_nobody_finds_out_while_there_is_no_room() -> None:
+async def test_no_state_of_unknown_size_starts_without_room() -> None:
     budget = StateBudget(MB)
     full = await budget.turn(lambda: MB)
     more = await waiting(budget, None)
@@ -103,7 +103,7 @@ async def test_nobody_finds_out_while_there_is_no_room() -> None:
     assert budget.used == 0
 
 
-async def test_who_waits_too_long_is_told_to_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_join_that_waits_too_long_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(budgets, "TURN_TIMEOUT", 0.01)
     budget = StateBudget(MB)
     first = await budget.turn(lambda: MB)
@@ -115,7 +115,7 @@ async def test_who_waits_too_long_is_told_to_come_back(monkeypatch: pytest.Monke
     assert (budget.used, budget.waiting) == (0, 0)
 
 
-async def test_who_leaves_while_it_waits_lets_the_next_one_in() -> None:
+async def test_cancelled_wait_lets_the_next_join_in() -> None:
     budget = StateBudget(10 * MB)
     await budget.turn(lambda: 6 * MB)
     large, fitting = await waiting(budget, 9 * MB), await waiting(budget, 2 * MB)
@@ -124,7 +124,7 @@ async def test_who_leaves_while_it_waits_lets_the_next_one_in() -> None:
     assert budget.used == 8 * MB
 
 
-async def test_who_leaves_just_when_its_turn_comes_keeps_nothing() -> None:
+async def test_join_cancelled_as_its_turn_comes_releases_it() -> None:
     budget = StateBudget(MB)
     first = await budget.turn(lambda: MB)
     queued = await waiting(budget, MB)
@@ -136,7 +136,7 @@ async def test_who_leaves_just_when_its_turn_comes_keeps_nothing() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 40)), max_size=60))
-def test_any_order_of_turns_ends_with_nothing_under_way(steps: list[tuple[int, int]]) -> None:
+def test_any_order_of_turns_ends_with_nothing_used(steps: list[tuple[int, int]]) -> None:
     async def scenario() -> None:
         budget = StateBudget(20 * SMALL)
         tasks: list[asyncio.Task[Any]] = []

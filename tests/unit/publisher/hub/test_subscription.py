@@ -17,7 +17,7 @@ class One:
 
 
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 7)), max_size=60))
-def test_it_is_a_set_of_members(steps: list[tuple[bool, int]]) -> None:
+def test_map_is_a_set_of_subscriptions(steps: list[tuple[bool, int]]) -> None:
     ones = [One("ab"[n % 2]) for n in range(8)]
     members: Any = SubscriptionMap()
     held: list[One] = []

@@ -26,7 +26,7 @@ def share(user: str, cost: int, limit: int | None) -> Reservation:
 
 
 @given(st.lists(st.tuples(st.sampled_from("ab"), st.integers(1, 5), st.floats(0, 40)), max_size=40))
-def test_each_user_keeps_its_newest_up_to_its_limit(steps: list[tuple[str, int, float]]) -> None:
+def test_newest_subscriptions_of_a_user_stay_up_to_its_limit(steps: list[tuple[str, int, float]]) -> None:
     now = 0.0
     lingering = AbandonedSubscriptions(TTL, clock=lambda: now)
     kept: dict[str, list[tuple[Abandoned, int, float]]] = {"a": [], "b": []}
@@ -41,7 +41,7 @@ def test_each_user_keeps_its_newest_up_to_its_limit(steps: list[tuple[str, int, 
         assert lingering.add(share(user, cost, 7), left) == over
 
 
-def test_users_of_whom_all_has_lapsed_are_forgotten() -> None:
+def test_users_without_subscriptions_are_forgotten() -> None:
     now = 0.0
     lingering = AbandonedSubscriptions(TTL, clock=lambda: now)
     for number in range(100):
@@ -52,13 +52,13 @@ def test_users_of_whom_all_has_lapsed_are_forgotten() -> None:
     assert len(lingering) == 1
 
 
-def test_without_a_limit_nothing_is_kept_or_ended() -> None:
+def test_without_a_limit_nothing_is_ended() -> None:
     lingering = AbandonedSubscriptions(TTL)
     assert lingering.add(share("a", 5, None), Abandoned(VIEW, "x")) == []
     assert len(lingering) == 0
 
 
-def test_one_over_the_whole_limit_ends_at_once() -> None:
+def test_subscription_over_the_limit_ends_at_once() -> None:
     assert AbandonedSubscriptions(TTL).add(share("a", 5, 4), Abandoned(VIEW, "x")) == [Abandoned(VIEW, "x")]
 
 
@@ -79,7 +79,7 @@ async def come_and_go(hub: Hub, number: int, user: str = "mallory") -> None:
     hub.leave(await hub.join(wish(number, user), FoldingSink()), end=False)
 
 
-async def test_who_comes_and_goes_leaves_no_more_queries_than_it_may_have() -> None:
+async def test_user_that_comes_and_goes_leaves_no_more_queries_than_its_limit() -> None:
     fake_view = FakeView()
     fake_view.put(("a", {"n": 1}))
     async with hub_of(fake_view) as hub:
@@ -92,7 +92,7 @@ async def test_who_comes_and_goes_leaves_no_more_queries_than_it_may_have() -> N
         assert kept == {query.text for query in newest if query is not None}
 
 
-async def test_who_leaves_while_it_joins_does_not_either() -> None:
+async def test_user_that_leaves_while_joining_leaves_no_more_queries_than_its_limit() -> None:
     fake_view = FakeView()
     fake_view.put(("a", {"n": 1}))
     latched = LatchedReader(fake_view.reader)
@@ -107,7 +107,7 @@ async def test_who_leaves_while_it_joins_does_not_either() -> None:
         await until(lambda: len(fake_view.writer.registry(VIEW)[1]) == 4)
 
 
-async def test_all_that_a_user_may_have_waits_for_it_to_come_back() -> None:
+async def test_subscriptions_within_the_limit_wait_for_their_user() -> None:
     fake_view = FakeView()
     fake_view.put(("a", {"n": 1}))
     async with hub_of(fake_view) as hub:

@@ -35,7 +35,7 @@ def kept_of(order: Order, rows: Rows) -> MaterializedQuery:
 
 @settings(max_examples=150)
 @given(histories(), ORDERS)
-def test_every_change_against_sorting_everything(history: History, order: Order) -> None:
+def test_every_change_equals_sorting_everything(history: History, order: Order) -> None:
     kept = kept_of(order, history.states[0])
     client = Client(kept.snapshot("e", 100).rows, 100)
     for pub, state in zip(history.publications, history.states[1:], strict=True):
@@ -54,7 +54,9 @@ def test_every_change_against_sorting_everything(history: History, order: Order)
     ORDERS,
     st.lists(st.tuples(st.integers(1, 9), st.integers(1, 9), st.integers(1, 400)), max_size=9),
 )
-def test_at_any_pace(history: History, order: Order, sends: list[tuple[int, int, int]]) -> None:
+def test_conflated_first_rows_end_right(
+    history: History, order: Order, sends: list[tuple[int, int, int]]
+) -> None:
     """After so many changes, so many publications within so many bytes; at last everything."""
     kept = kept_of(order, history.states[0])
     assert kept.top is not None
@@ -75,7 +77,7 @@ def test_at_any_pace(history: History, order: Order, sends: list[tuple[int, int,
     assert not queue.waiting
 
 
-def test_a_row_that_leaves_is_told_before_the_one_that_takes_its_place() -> None:
+def test_row_that_leaves_is_sent_before_the_one_that_replaces_it() -> None:
     kept = kept_of(parse_order("n desc", 2), {"a": {"n": 3}, "b": {"n": 2}, "c": {"n": 1}})
     change = b'{"op":"change","key":"%b","time":7,"changed":{"n":%d}}'
     told = kept.apply([(101, change % (b"a", 0))])
@@ -88,7 +90,7 @@ def test_a_row_that_leaves_is_told_before_the_one_that_takes_its_place() -> None
     assert kept.apply([(103, change % (b"a", 1))]) == []
 
 
-def test_what_stays_in_its_place_is_not_taken_out() -> None:
+def test_row_that_keeps_its_rank_is_not_removed() -> None:
     kept = kept_of(parse_order("n", 3), {"a": {"n": 1}, "b": {"n": 5}, "c": {"n": 9}})
     assert kept.top is not None
     queue = TopQueue(kept.top, kept.rows)
@@ -97,7 +99,7 @@ def test_what_stays_in_its_place_is_not_taken_out() -> None:
     assert queue.take(101, 9, 999) == [(101, b'{"op":"add","key":"b","time":7,"row":{"n":6},"at":1}')]
 
 
-def test_rows_that_move_past_one_that_did_not_change() -> None:
+def test_rows_move_past_an_unchanged_row() -> None:
     kept = kept_of(parse_order("n", 3), {"a": {"n": 1}, "b": {"n": 2}, "c": {"n": 3}})
     assert kept.top is not None
     client, queue = Client(kept.snapshot("e", 100).rows, 100), TopQueue(kept.top, kept.rows)

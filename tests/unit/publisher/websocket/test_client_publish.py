@@ -54,14 +54,14 @@ async def refused(client_publisher: ClientPublisher, channel: str, data: bytes =
     return why.value.refusal.code, why.value.refusal.temporary
 
 
-async def test_a_message_is_a_record_as_it_was_sent() -> None:
+async def test_message_becomes_a_record_unchanged() -> None:
     kafka = Kafka()
     exact = b'{"player": "ann", "x": 12345678901234567890.10}'
     await make(kafka).publish("feed:moves", exact)
     assert kafka.records == [("game.moves", b"ann", exact)]
 
 
-async def test_only_feeds_that_allow_it() -> None:
+async def test_feed_without_publish_is_refused() -> None:
     kafka = Kafka()
     client_publisher = make(kafka)
     for channel in ("feed:odds", "feed:nothing", "feed:", "moves", "odds?where=a%3D1", "FEED:moves"):
@@ -69,7 +69,7 @@ async def test_only_feeds_that_allow_it() -> None:
     assert kafka.records == []
 
 
-async def test_kafka_says_no() -> None:
+async def test_error_of_kafka_is_reported() -> None:
     kafka = Kafka()
     client_publisher = make(kafka)
     kafka.error = KafkaUnavailable("no broker answers")
@@ -79,7 +79,7 @@ async def test_kafka_says_no() -> None:
     assert client_publisher.waiting == 0
 
 
-async def test_what_does_not_fit_the_topic_is_a_bad_request_with_its_reason() -> None:
+async def test_message_rejected_by_the_schema_is_a_bad_request() -> None:
     kafka = Kafka()
     kafka.reason = "$.x: 'far' is not of type 'integer'"
     with pytest.raises(Refused, match="not of type 'integer'") as why:
@@ -87,7 +87,7 @@ async def test_what_does_not_fit_the_topic_is_a_bad_request_with_its_reason() ->
     assert (why.value.refusal.code, why.value.refusal.temporary) == (107, False)
 
 
-async def test_no_answer_before_kafka_has_it_and_no_more_than_allowed_wait() -> None:
+async def test_publish_waits_for_kafka_and_is_bounded() -> None:
     kafka = Kafka()
     kafka.open.clear()
     client_publisher = make(kafka, in_flight=3)
@@ -104,7 +104,7 @@ async def test_no_answer_before_kafka_has_it_and_no_more_than_allowed_wait() -> 
     assert client_publisher.waiting == 0
 
 
-async def test_feeds_that_came_with_views() -> None:
+async def test_feed_of_a_view_accepts_messages() -> None:
     fake_view, kafka, clock = FakeView(), Kafka(), [0.0]
     client_publisher = make(kafka, fake_view.reader, clock=lambda: clock[0])
     assert await refused(client_publisher, "feed:chat") == (103, False)
@@ -117,7 +117,7 @@ async def test_feeds_that_came_with_views() -> None:
     assert kafka.records == [("game.chat", b"r1", b'{"room":"r1"}')]
 
 
-async def test_a_store_that_does_not_answer() -> None:
+async def test_publish_is_refused_when_the_store_is_down() -> None:
     latched = LatchedReader(FakeView().reader)
     latched.broken.add("views")
     kafka = Kafka()
@@ -129,7 +129,7 @@ def key_of(data: bytes, **more: Any) -> bytes | None:
     return record(Feed("f", "t", publish=True, **more), data)[0]
 
 
-def test_keys() -> None:
+def test_record_key_is_read_from_the_message() -> None:
     assert key_of(b'{"a":"x","b":1.50}') is None
     assert key_of(b'{"a":"x","b":1.50}', publish_key="b") == b"1.50"
     assert key_of(b'{"a":"\\u00e9"}', publish_key="a") == "é".encode()
@@ -139,7 +139,7 @@ def test_keys() -> None:
 
 
 @pytest.mark.parametrize("data", [b'{"b":1}', b'{"a":null}', b'{"a":[1]}', b'{"a":{}}'])
-def test_a_message_without_its_key_is_refused(data: bytes) -> None:
+def test_message_without_its_key_is_refused(data: bytes) -> None:
     with pytest.raises(Refused, match="'a' is the record's key"):
         key_of(data, publish_key="a")
 
@@ -161,13 +161,13 @@ def test_a_message_without_its_key_is_refused(data: bytes) -> None:
         ("bytes", b""),
     ],
 )
-def test_data_of_another_format(format: Format, data: bytes) -> None:
+def test_data_of_another_format_is_refused(format: Format, data: bytes) -> None:
     with pytest.raises(Refused) as why:
         record(Feed("f", "t", format, publish=True), data)
     assert why.value.refusal.code == 107
 
 
-def test_text_and_bytes() -> None:
+def test_text_and_bytes_feeds_write_the_data() -> None:
     assert record(Feed("f", "t", "text", publish=True), b'"a\\nb"') == (None, b"a\nb")
     assert record(Feed("f", "t", "bytes", publish=True), b"\xff\x00") == (None, b"\xff\x00")
 
@@ -175,7 +175,7 @@ def test_text_and_bytes() -> None:
 @given(
     st.binary(max_size=60) | st.dictionaries(st.text(), st.integers()).map(lambda d: json.dumps(d).encode())
 )
-def test_whatever_is_taken_is_an_object(data: bytes) -> None:
+def test_accepted_json_message_is_an_object(data: bytes) -> None:
     with contextlib.suppress(Refused):
         _, value = record(OPEN, data)
         assert value == data

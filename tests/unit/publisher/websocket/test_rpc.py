@@ -21,14 +21,14 @@ async def refused(store: Any, method: str, data: bytes) -> tuple[int, bool]:
     return why.value.refusal.code, why.value.refusal.temporary
 
 
-async def test_position() -> None:
+async def test_position_method_returns_the_position() -> None:
     fake_view = FakeView()
     fake_view.put(("a", {"n": 1}), ("b", {"n": 1}))
     said = json.loads(await call(fake_view.reader, "position", ODDS))
     assert said == {"view": VIEW, "position": f"{fake_view.epoch}:2"}
 
 
-async def test_status() -> None:
+async def test_status_method_returns_the_status() -> None:
     fake_view = FakeView(stale_after=5)
     clock = [1000.0]
     fake_view.store.clock = lambda: clock[0]
@@ -46,14 +46,14 @@ async def test_status() -> None:
     assert json.loads(await call(fake_view.reader, "status", ODDS))["stale"]
 
 
-async def test_a_view_that_is_being_built() -> None:
+async def test_position_of_a_view_being_built_is_refused() -> None:
     fake_view = FakeView(live=False)
     assert json.loads(await call(fake_view.reader, "status", ODDS))["status"] == "building"
     assert await refused(fake_view.reader, "position", ODDS) == (1100, True)
 
 
 @pytest.mark.parametrize("method", sorted(METHODS))
-async def test_refusals(method: str) -> None:
+async def test_invalid_calls_are_refused(method: str) -> None:
     fake_view = FakeView()
     assert await refused(fake_view.reader, method, b'{"view":"nothing"}') == (102, False)
     for data in (b"", b"null", b"[]", b"{}", b'{"view":1}', b"\xff", b"[" * 100_000):
@@ -63,6 +63,6 @@ async def test_refusals(method: str) -> None:
     assert await refused(latched, method, ODDS) == (100, True)
 
 
-async def test_unknown_methods() -> None:
+async def test_unknown_method_is_refused() -> None:
     assert await refused(FakeView().reader, "nonsense", ODDS) == (104, False)
     assert await refused(FakeView().reader, "", b"") == (104, False)

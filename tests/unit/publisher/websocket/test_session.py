@@ -75,13 +75,13 @@ def joined(session: Session, channel: str = "odds", id: int = 2) -> PendingReply
 
 
 @both
-def test_connect(codec: Codec) -> None:
+def test_connect_is_replied_to(codec: Codec) -> None:
     (reply,) = said(make(codec=codec).receive(write(codec, {"id": 1, "connect": {"name": "js"}})), codec)
     assert reply == {"id": 1, "connect": {"client": "c1", "version": "1", "ping": 25, "pong": True}}
 
 
 @both
-def test_connect_and_subscribe_in_one_frame(codec: Codec) -> None:
+def test_connect_and_subscribe_may_share_a_frame(codec: Codec) -> None:
     asked = {"id": 2, "subscribe": {"channel": "odds", "flag": 1}}
     hello, join = make(codec=codec).receive(write(codec, {"id": 1, "connect": {}}, asked))
     assert isinstance(hello, Send)
@@ -95,7 +95,7 @@ def test_connect_and_subscribe_in_one_frame(codec: Codec) -> None:
 
 
 @both
-def test_subscribe_with_position_flag_and_subscription(codec: Codec) -> None:
+def test_subscribe_has_position_flag_and_subscription(codec: Codec) -> None:
     asked = {"channel": "q:odds:ab", "recover": True, "epoch": "e", "offset": 7, "flag": 3}
     command = {"id": 2, "subscribe": asked | {"data": {"subscription": "G"}}}
     (join,) = connected(codec).receive(write(codec, command))
@@ -124,7 +124,7 @@ def test_subscribe_with_position_flag_and_subscription(codec: Codec) -> None:
         b'{"id":1,"extra":' + b'{"a":' * 50_000 + b"1" + b"}" * 50_000 + b"}",
     ],
 )
-def test_bad_frames_before_connect_close(frame: bytes) -> None:
+def test_bad_frame_before_connect_closes(frame: bytes) -> None:
     assert make().receive(frame) == [CloseConnection(codes.BAD_FRAME)]
 
 
@@ -146,18 +146,18 @@ def test_bad_frames_before_connect_close(frame: bytes) -> None:
         b'{"publish":{"channel":"feed:a","data":{}}}',
     ],
 )
-def test_bad_frames_after_connect_close(frame: bytes) -> None:
+def test_bad_frame_after_connect_closes(frame: bytes) -> None:
     assert connected().receive(frame) == [CloseConnection(codes.BAD_FRAME)]
 
 
-def test_nothing_is_taken_after_a_close() -> None:
+def test_nothing_is_accepted_after_a_close() -> None:
     session = connected()
     actions = session.receive(b"x\n" + line(id=2, subscribe={"channel": "odds"}))
     assert actions == [CloseConnection(codes.BAD_FRAME)]
     assert session.receive(line(id=3, subscribe={"channel": "odds"})) == []
 
 
-def test_already_subscribed_and_limit() -> None:
+def test_second_subscribe_and_too_many_channels_are_refused() -> None:
     session = connected()
     for n, channel in enumerate(("a", "b", "c"), 2):
         joined(session, channel, n)
@@ -166,7 +166,7 @@ def test_already_subscribed_and_limit() -> None:
     assert (again["error"]["code"], over["error"]["code"]) == (105, 106)
 
 
-def test_a_refused_channel_is_free_again() -> None:
+def test_refused_channel_is_free_again() -> None:
     session = connected()
     (join,) = session.receive(line(id=2, subscribe={"channel": "odds"}))
     assert isinstance(join, JoinChannel)
@@ -177,7 +177,7 @@ def test_a_refused_channel_is_free_again() -> None:
     joined(session, "odds", 3)
 
 
-def test_unsubscribe_while_joining_answers_both_once() -> None:
+def test_unsubscribe_while_joining_replies_to_both_once() -> None:
     session = connected()
     (join,) = session.receive(line(id=2, subscribe={"channel": "odds"}))
     assert isinstance(join, JoinChannel)
@@ -189,13 +189,13 @@ def test_unsubscribe_while_joining_answers_both_once() -> None:
     assert session.answer(join.reply, b'"subscribe":{}') is None
 
 
-def test_unsubscribe_from_what_is_not_held() -> None:
+def test_unsubscribe_from_an_unknown_channel_is_replied_to() -> None:
     assert said(connected().receive(line(id=2, unsubscribe={"channel": "x"}))) == [
         {"id": 2, "unsubscribe": {}}
     ]
 
 
-def test_history() -> None:
+def test_history_of_a_joined_channel_is_read() -> None:
     session = connected()
     joined(session)
     since = {"offset": 2, "epoch": "e"}
@@ -209,7 +209,7 @@ def test_history() -> None:
     assert other["error"]["code"] == 103
 
 
-def test_history_backwards() -> None:
+def test_history_is_read_backwards() -> None:
     session = connected()
     joined(session)
     (asked,) = session.receive(line(id=3, history={"channel": "odds", "limit": 1, "reverse": True}))
@@ -221,7 +221,7 @@ def test_history_backwards() -> None:
 
 
 @both
-def test_publish_and_call(codec: Codec) -> None:
+def test_publish_and_rpc_become_actions(codec: Codec) -> None:
     session = connected(codec)
     publish, call = session.receive(
         write(
@@ -245,7 +245,7 @@ def test_publish_and_call(codec: Codec) -> None:
     assert session.answer(call.reply, codec.called(b"1")) is None
 
 
-def test_what_is_under_way_is_bounded() -> None:
+def test_pending_commands_are_bounded() -> None:
     session = connected()
     taken = [session.receive(line(id=n + 2, publish={"channel": "feed:a"}))[0] for n in range(MAX_PENDING)]
     assert all(isinstance(action, PublishMessage) for action in taken)
@@ -258,13 +258,13 @@ def test_what_is_under_way_is_bounded() -> None:
 
 
 @pytest.mark.parametrize("method", ["ping", "presence", "presence_stats"])
-def test_not_available(method: str) -> None:
+def test_unsupported_command_is_refused(method: str) -> None:
     (reply,) = said(connected().receive(line(id=2, **{method: {}})))
     assert reply["error"]["code"] == 108
 
 
 @both
-def test_ping_pong(codec: Codec) -> None:
+def test_missing_pong_closes(codec: Codec) -> None:
     session = connected(codec)
     assert session.ping() == Send(codec.ping)
     assert read(codec, codec.ping) == [{}]
@@ -290,7 +290,7 @@ def test_too_many_commands_are_refused_then_closed() -> None:
 
 
 @both
-def test_where_nobody_is_asked_a_refresh_is_answered_at_once(codec: Codec) -> None:
+def test_refresh_without_authentication_is_replied_to_at_once(codec: Codec) -> None:
     session = connected(codec)
     (reply,) = said(session.receive(write(codec, {"id": 2, "refresh": {"token": "t"}})), codec)
     assert reply == {"id": 2, "refresh": {"client": "c1", "version": "1"}}
@@ -304,7 +304,7 @@ def test_where_nobody_is_asked_a_refresh_is_answered_at_once(codec: Codec) -> No
 
 
 @both
-def test_what_is_sent_before_the_answer_waits_for_it(codec: Codec) -> None:
+def test_commands_wait_for_authentication(codec: Codec) -> None:
     session = make(codec=codec, authenticates=True)
     subscribe = {"id": 2, "subscribe": {"channel": "odds", "token": "own"}}
     hello = {"id": 1, "connect": {"token": "t", "data": {"api_key": "k"}}}
@@ -320,7 +320,7 @@ def test_what_is_sent_before_the_answer_waits_for_it(codec: Codec) -> None:
     assert isinstance(call, CallMethod)
 
 
-def test_who_is_turned_away_may_show_something_else() -> None:
+def test_rejected_client_may_send_other_credentials() -> None:
     session = make(authenticates=True)
     session.receive(line(id=1, connect={}) + b"\n" + line(id=2, subscribe={"channel": "odds"}))
     (refused,) = said(session.reject_connect(codes.TOKEN_EXPIRED))
@@ -330,7 +330,7 @@ def test_who_is_turned_away_may_show_something_else() -> None:
     assert len(session.accept_connect(0, max_channels=3, rate=None)) == 1, "what waited before is forgotten"
 
 
-def test_before_the_answer_little_may_wait_and_nobody_connects_twice() -> None:
+def test_commands_before_authentication_are_bounded() -> None:
     session = make(authenticates=True)
     session.receive(line(id=1, connect={}))
     assert session.receive(line(id=2, connect={})) == [CloseConnection(codes.BAD_FRAME)]
@@ -341,7 +341,7 @@ def test_before_the_answer_little_may_wait_and_nobody_connects_twice() -> None:
     assert session.accept_connect(0, max_channels=3, rate=None) == []
 
 
-def test_the_limits_of_who_comes_are_kept() -> None:
+def test_limits_of_the_grant_apply() -> None:
     session = make(authenticates=True)
     session.receive(line(id=1, connect={}))
     session.accept_connect(0, max_channels=1, rate=CommandRate(0, 2))
@@ -351,7 +351,7 @@ def test_the_limits_of_who_comes_are_kept() -> None:
 
 
 @both
-def test_refreshes(codec: Codec) -> None:
+def test_refresh_of_connection_and_channel_are_actions(codec: Codec) -> None:
     session = make(codec=codec, authenticates=True)
     session.receive(write(codec, {"id": 1, "connect": {}}))
     session.accept_connect(0, max_channels=3, rate=None)
@@ -481,7 +481,7 @@ def test_any_sequence_keeps_the_promises(
 
 
 @both
-def test_options_of_a_subscription(codec: Codec) -> None:
+def test_subscribe_has_options(codec: Codec) -> None:
     session = connected(codec)
     data: dict[str, Any] = {"conflate": "2s", "max_rate": 5, "subscription": "s"}
     (join,) = session.receive(
@@ -507,7 +507,7 @@ def test_options_of_a_subscription(codec: Codec) -> None:
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_a_subscribe_may_say_from_where(codec: Codec) -> None:
+def test_subscribe_starts_from_a_position_or_time(codec: Codec) -> None:
     session = make(max_channels=9, codec=codec)
     session.receive(write(codec, {"id": 1, "connect": {}}))
     for id, (said, since) in enumerate(

@@ -25,7 +25,7 @@ from distributary.publisher.websocket.websocket_server import DEFLATE, agree
         ("chat", "", JSON, None),
     ],
 )
-def test_formats(protocols: str, query: str, codec: Codec, answered: str | None) -> None:
+def test_handshake_chooses_the_format(protocols: str, query: str, codec: Codec, answered: str | None) -> None:
     assert agree(protocols, query, "permessage-deflate", compression=False) == (
         codec,
         {} if answered is None else {"Sec-WebSocket-Protocol": answered},
@@ -50,7 +50,7 @@ def test_formats(protocols: str, query: str, codec: Codec, answered: str | None)
         ("", False),
     ],
 )
-def test_compression(offer: str, taken: bool) -> None:
+def test_handshake_chooses_compression(offer: str, taken: bool) -> None:
     for query, plain, compressed in (
         ("", JSON, JSON_DEFLATE),
         ("format=protobuf", PROTOBUF, PROTOBUF_DEFLATE),
@@ -60,5 +60,5 @@ def test_compression(offer: str, taken: bool) -> None:
         assert headers == ({"Sec-WebSocket-Extensions": DEFLATE} if taken else {})
 
 
-def test_every_kind_of_frame_has_a_key_of_its_own() -> None:
+def test_every_kind_of_frame_has_its_own_key() -> None:
     assert len({codec.key for codec in (JSON, JSON_DEFLATE, PROTOBUF, PROTOBUF_DEFLATE)}) == 4

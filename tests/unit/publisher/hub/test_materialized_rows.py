@@ -14,7 +14,7 @@ from distributary.publisher.hub.snapshot import Snapshot
 
 
 @given(histories(), st.integers(0, 25), st.integers(0, 25), st.integers(1, 5))
-def test_the_fold_of_all_publications(history: History, held: int, read: int, batch: int) -> None:
+def test_rows_are_the_fold_of_all_publications(history: History, held: int, read: int, batch: int) -> None:
     """The hub holds after ``held`` publications; the state is of ``read``, which may be ahead of the hub."""
     pubs, states = history
     held, read = held % (len(pubs) + 1), read % (len(pubs) + 1)
@@ -50,7 +50,7 @@ def test_numbers_keep_their_digits() -> None:
     assert kept.rows["a"] == b'{"p":1.50,"q":2.0}'
 
 
-def test_more_rows_than_are_kept() -> None:
+def test_too_many_rows_are_refused() -> None:
     rows: dict[str, object] = {"a": {}, "b": {}, "c": {}}
     kept = ready(rows)
     with pytest.raises(TooManyRows):
@@ -59,7 +59,7 @@ def test_more_rows_than_are_kept() -> None:
         ready(rows, most=2)
 
 
-def test_a_change_of_an_unknown_row_and_too_much_to_hold() -> None:
+def test_change_of_an_unknown_row_and_overflow_are_refused() -> None:
     with pytest.raises(RowsDiverged):
         ready({}).apply([(2, b'{"op":"change","key":"a","time":1,"changed":{"q":2}}')])
     with pytest.raises(BufferOverflow):
@@ -68,5 +68,5 @@ def test_a_change_of_an_unknown_row_and_too_much_to_hold() -> None:
         )
 
 
-def test_a_state_of_another_epoch_is_not_taken() -> None:
+def test_state_of_another_epoch_is_not_loaded() -> None:
     assert not MaterializedQuery(JoinBuffer("e", 1), 3).load(Snapshot("f", 2, []))

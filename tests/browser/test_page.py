@@ -195,7 +195,7 @@ async def test_page_shows_staleness_until_it_ends(publisher: Publisher, window: 
     assert await window.run("return document.getElementById('stale').hidden")
     await matches.send("stale", {"op": "stale", "since": 1_700_000_000_000})
     await window.until("!document.getElementById('stale').hidden")
-    assert "Nothing new from the source since" in await window.text("#stale")
+    assert "No new records from the source since" in await window.text("#stale")
     await matches.send("stale", {"op": "fresh"})
     await window.until("document.getElementById('stale').hidden")
     matches.drop()

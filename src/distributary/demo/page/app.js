@@ -1,4 +1,4 @@
-// The demo's page: two event streams, a list of matches, and the odds of the one that is picked.
+// The demo's page: two event streams, a list of matches, and the odds of the selected one.
 "use strict";
 
 const $ = (id) => document.getElementById(id);
@@ -12,15 +12,15 @@ function make(tag, className, text) {
   return node;
 }
 
-// Writes only what differs: the list is redrawn often, and an unchanged node costs the browser nothing.
+// Writes only differences: the list is redrawn often, and an unchanged node costs the browser nothing.
 function setText(node, text) {
   if (node.textContent !== text) node.textContent = text;
 }
 
 // --- a view's rows, kept up to date by an EventSource --------------------------------------------------
 
-// `rows` is the state after the last event. The browser reconnects by itself and names the last event it
-// saw; the server then either goes on from there or sends a new snapshot, which replaces all rows.
+// `rows` is the state after the last event. The browser reconnects and sends the id of the last event;
+// the server then either continues from there or sends a new snapshot, which replaces all rows.
 class Rows {
   constructor(url, onChange, onState) {
     this.url = url;
@@ -43,9 +43,9 @@ class Rows {
     source.addEventListener("stale", (e) => this.staleness(JSON.parse(e.data)));
     source.onopen = () => this.turn("live");
     source.onerror = () => {
-      this.pages = null; // half a snapshot is none
+      this.pages = null; // an incomplete snapshot is dropped
       this.turn("reconnecting");
-      // A refusal (the view is being rebuilt, say) ends an EventSource for good: begin a new one.
+      // A rejection (because the view is being rebuilt, for example) ends an EventSource: open a new one.
       if (source.readyState === EventSource.CLOSED) {
         this.timer = setTimeout(() => this.open(), this.delay);
         this.delay = Math.min(this.delay * 2, 8000);
@@ -105,7 +105,7 @@ function measure(time) {
   const now = Date.now();
   meter.arrivals.push(now);
   if (!time) return null;
-  // Another machine's clock may be ahead of ours; a negative delay would be a lie either way.
+  // The clock of another machine may be ahead: show no negative delay.
   const delay = Math.max(0, now - time);
   meter.delays.push(delay);
   if (meter.delays.length > 200) meter.delays.shift();
@@ -135,7 +135,7 @@ function line(values, width, height, floor = Math.min(...values)) {
     .join("");
 }
 
-// --- drawing: at most once a frame, however many changes come ------------------------------------------
+// --- drawing: at most once a frame, for any number of changes ------------------------------------------
 
 const dirty = new Set();
 
@@ -152,7 +152,7 @@ function flush() {
 
 // --- the list of matches -------------------------------------------------------------------------------
 
-let picked = null;
+let selected = null;
 const cards = new Map();
 const columns = (match) => (match.status === "upcoming" ? [] : match.score.split(" ").map((s) => s.split("-")));
 
@@ -175,7 +175,7 @@ function makeCard(id) {
   names.append(make("span"), make("span"), make("small"));
   const score = make("span", "score");
   button.append(icon, when, names, score);
-  button.addEventListener("click", () => pick(id));
+  button.addEventListener("click", () => select(id));
   const item = make("li");
   item.append(button);
   return { item, button, icon, when, names, score };
@@ -212,7 +212,7 @@ function drawList() {
     setText(section.querySelector("h2 span"), String(found.length));
     const list = section.querySelector("ul");
     const wanted = shown.map(([id, match]) => drawCard(id, match));
-    // Moving a node would take the focus from it, so only what stands wrong is moved.
+    // Moving a node takes the focus from it, so only nodes in a wrong position are moved.
     wanted.forEach((item, i) => {
       if (list.children[i] !== item) list.insertBefore(item, list.children[i] || null);
     });
@@ -225,7 +225,7 @@ function drawCard(id, match) {
   let card = cards.get(id);
   if (!card) cards.set(id, (card = makeCard(id)));
   card.button.dataset.status = match.status;
-  card.button.setAttribute("aria-current", id === picked ? "true" : "false");
+  card.button.setAttribute("aria-current", id === selected ? "true" : "false");
   card.icon.firstElementChild.setAttribute("href", `#i-${match.sport}`);
   setText(card.when, clock(match));
   const [home, away, league] = card.names.children;
@@ -246,16 +246,16 @@ $("list").addEventListener("keydown", (event) => {
   event.preventDefault();
 });
 
-// --- the picked match ----------------------------------------------------------------------------------
+// --- the selected match ----------------------------------------------------------------------------------
 
 let odds = null;
 const prices = new Map();
 
-function pick(id, remember = true) {
-  if (id === picked && odds) return show("detail");
+function select(id, remember = true) {
+  if (id === selected && odds) return show("detail");
   if (odds) odds.close();
   odds = null;
-  picked = id;
+  selected = id;
   prices.clear();
   $("markets").replaceChildren();
   $("tape").replaceChildren();
@@ -274,7 +274,7 @@ function show(view) {
   if (!narrow.matches) return;
   scrollTo(0, 0);
   if (view === "detail") $("detail").focus({ preventScroll: true });
-  else cards.get(picked)?.button.focus();
+  else cards.get(selected)?.button.focus();
 }
 
 $("back").addEventListener("click", () => show("list"));
@@ -284,10 +284,10 @@ document.querySelector(".brand").addEventListener("click", (event) => {
 });
 
 function drawMatch() {
-  const match = picked ? matches.rows.get(picked) : null;
+  const match = selected ? matches.rows.get(selected) : null;
   $("match").hidden = !match;
   $("detail-empty").hidden = Boolean(match);
-  setText($("detail-empty"), picked && matches.rows.size ? "This match has left the board. Pick another." : "Pick a match to see its odds move.");
+  setText($("detail-empty"), selected && matches.rows.size ? "This match is no longer listed. Select another." : "Select a match to see its odds move.");
   if (!match) return;
   $("match").querySelector(".where use").setAttribute("href", `#i-${match.sport}`);
   setText($("m-league"), match.league);
@@ -318,13 +318,13 @@ function onOdds(change, before, after) {
   note(after, before, change.time, delay);
 }
 
-// A snapshot's rows come in no order; these are the orders in which people read them.
+// The rows of a snapshot are not ordered; these are the usual orders.
 const MARKETS = ["1x2", "winner", "ou25", "hcap", "points", "btts", "set1", "set2", "sets25"];
 const OUTCOMES = ["home", "over", "yes", "draw", "under", "no", "away"];
 const place = (market) => MARKETS.indexOf(market) + 1 || MARKETS.length + 1;
 const rank = (key) => OUTCOMES.indexOf(key.split(":")[2]);
 
-// Row keys are match:market:selection, and the middle tells which rows are one market.
+// Row keys are match:market:selection, and the middle one identifies the market.
 function marketOf(key, row) {
   const id = key.split(":")[1] || row.market;
   let section = document.querySelector(`.market[data-market="${CSS.escape(id)}"]`);
@@ -399,7 +399,7 @@ function note(row, before, time, delay) {
   while ($("tape").children.length > TAPE) $("tape").lastElementChild.remove();
 }
 
-// --- how the connection stands -------------------------------------------------------------------------
+// --- the state of the connection -------------------------------------------------------------------------
 
 function drawState() {
   const streams = [matches, odds].filter(Boolean);
@@ -411,13 +411,13 @@ function drawState() {
   document.body.classList.toggle("is-stale", Boolean(stale) || state === "reconnecting");
   if (stale) {
     const since = stale.since ? ` since ${new Date(stale.since).toLocaleTimeString("en-GB")}` : "";
-    setText($("stale"), `Nothing new from the source${since}. What you see may be out of date.`);
+    setText($("stale"), `No new records from the source${since}. This data may be out of date.`);
   }
 }
 
 let matches = null; // declared before the first event can reach it
 
-// The lower the better: what to show to a person who has not picked yet. Close matches move most.
+// The lower the better: which match to show before one is selected. Close matches move most.
 function interest(match) {
   const [home, away] = match.score.split(" ").at(-1).split("-");
   return (match.sport === "football" ? 0 : 1000) + Math.abs(home - away) * 100 + match.minute;
@@ -427,13 +427,13 @@ function onMatch(change) {
   if (change.op !== "snapshot") measure(change.time);
   draw(drawList);
   draw(drawMatch);
-  if (picked || narrow.matches || change.op !== "snapshot") return;
+  if (selected || narrow.matches || change.op !== "snapshot") return;
   const live = [...matches.rows].filter(([, match]) => match.status === "live").sort(([a, x], [b, y]) => interest(x) - interest(y) || a.localeCompare(b));
-  if (live.length) pick(live[0][0], false);
+  if (live.length) select(live[0][0], false);
 }
 
 matches = new Rows("/v1/views/matches/events", onMatch, () => matches && drawState());
 const wanted = /^#match=(.+)$/.exec(location.hash);
-if (wanted) pick(decodeURIComponent(wanted[1]), false);
+if (wanted) select(decodeURIComponent(wanted[1]), false);
 setInterval(drawMeters, 250);
 drawState();

@@ -69,7 +69,7 @@ async def test_clock_that_jumps_an_hour_restarts_nothing_and_rows_stay_exact(tmp
         up.start()
         scene = await ready(up)
         await scene.feeding.live("lasting", "realtime")
-        pids = {name: part["pid"] for name, part in up.parts().items()}
+        pids = {name: component["pid"] for name, component in up.components().items()}
         workers = up.jvm(), up.daemon()
         async with scene.flowing() as flow:
             for jump in (3600, 0):
@@ -86,7 +86,7 @@ async def test_clock_that_jumps_an_hour_restarts_nothing_and_rows_stay_exact(tmp
                 return bool(await scene.feeding.rows("lasting"))
 
             await scene.until(renewed, 15, "rows that are written again live on")
-        assert {name: part["pid"] for name, part in up.parts().items()} == pids
+        assert {name: component["pid"] for name, component in up.components().items()} == pids
         assert (up.jvm(), up.daemon()) == workers
         clock.set(3_800)  # no record is written after this
 

@@ -1,6 +1,6 @@
 """A stack with all security enabled: it works for clients with rights, and each component rejects others.
 
-TLS on every port, tokens, a Kafka with SCRAM users and ACLs for each part, and a Redis that speaks TLS only
+TLS on every port, tokens, a Kafka with SCRAM users and ACLs for each component, and a Redis with TLS only
 and has one user with the documented rights.
 """
 
@@ -88,10 +88,10 @@ class Locked:
     @property
     def addresses(self) -> dict[str, str]:
         """Addresses by name; those of the control API and the gateway by the names of the components."""
-        parts = self.up.parts()
-        named = {name: at for part in parts.values() for name, at in part["addresses"].items()}
-        own = {name: parts[name]["addresses"]["http"] for name in ("control", "gateway")}
-        return {**named, "http": parts["publisher"]["addresses"]["http"], **own}
+        components = self.up.components()
+        named = {name: at for component in components.values() for name, at in component["addresses"].items()}
+        own = {name: components[name]["addresses"]["http"] for name in ("control", "gateway")}
+        return {**named, "http": components["publisher"]["addresses"]["http"], **own}
 
     def run(self, *words: str, stdin: str = "") -> str:
         """Run a command as the user who started the stack; it gets nothing but the folder."""

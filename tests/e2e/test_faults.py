@@ -1,6 +1,6 @@
 """Every process of a stack, killed and stopped: named in time, repaired in time, and no row is wrong.
 
-The whole table and ten quiet minutes are `make faults`; a part of it belongs to every run of the tests.
+`make faults` runs the whole table and ten quiet minutes; some of it runs with all tests.
 """
 
 from __future__ import annotations
@@ -43,19 +43,19 @@ class Fault:
         return f"{self.process}-{self.number.name}"
 
 
-PART = ("part-silent", "part-restarting")
+COMPONENT_ALARMS = ("part-silent", "part-restarting")
 VIEW = ("view-restarting", "view-stalled")
 KILLED = {
     "worker": (VIEW, 3.0),
-    "jvm": (PART, REPAIRED),
-    "reducers": (PART, REPAIRED),
-    "daemon": (PART, REPAIRED),
-    "publisher-1": (PART, 3.0),
-    "control": (PART, REPAIRED),
-    "gateway": (PART, REPAIRED),
-    "socketio": (PART, REPAIRED),
-    "store": (("store-unreachable", *PART), REPAIRED),
-    "kafka": (("kafka-unreachable", *PART), REPAIRED),
+    "jvm": (COMPONENT_ALARMS, REPAIRED),
+    "reducers": (COMPONENT_ALARMS, REPAIRED),
+    "daemon": (COMPONENT_ALARMS, REPAIRED),
+    "publisher-1": (COMPONENT_ALARMS, 3.0),
+    "control": (COMPONENT_ALARMS, REPAIRED),
+    "gateway": (COMPONENT_ALARMS, REPAIRED),
+    "socketio": (COMPONENT_ALARMS, REPAIRED),
+    "store": (("store-unreachable", *COMPONENT_ALARMS), REPAIRED),
+    "kafka": (("kafka-unreachable", *COMPONENT_ALARMS), REPAIRED),
 }
 FAULTS = [Fault(process, signal.SIGKILL, names, within) for process, (names, within) in KILLED.items()]
 FAULTS += [
@@ -85,7 +85,7 @@ async def scene(up: Up) -> StackUnderLoad:
 async def strike(scene: StackUnderLoad, fault: Fault, flow: Flow) -> None:
     """Cause a fault; check that it is named and repaired, and that its alarm ends."""
     pid = await scene.pid(fault.process)
-    before = scene.up.parts()
+    before = scene.up.components()
     os.kill(pid, fault.number)
     began = time.monotonic()
     seen: set[str] = set()
@@ -97,12 +97,14 @@ async def strike(scene: StackUnderLoad, fault: Fault, flow: Flow) -> None:
         return bool(seen & set(fault.names))
 
     async def back() -> bool:
-        part = scene.up.parts().get(fault.process)
-        return part is None or (part["state"] == "ready" and part["pid"] != before[fault.process]["pid"])
+        component = scene.up.components().get(fault.process)
+        return component is None or (
+            component["state"] == "ready" and component["pid"] != before[fault.process]["pid"]
+        )
 
     naming = asyncio.create_task(scene.until(named, NAMED, f"{fault.id}: named"))
     try:
-        await scene.until(back, fault.within, f"{fault.id}: the part is back")
+        await scene.until(back, fault.within, f"{fault.id}: the component is back")
         await flow.goes_on(scene, fault.within, fault.id)
         repaired = time.monotonic() - began
         assert repaired < fault.within * LIMIT, f"{fault.id}: live again only after {repaired:.1f} s"
@@ -192,5 +194,5 @@ async def test_ten_minutes_of_normal_operation_raise_no_alarm(scene: StackUnderL
 def test_fault_table_has_every_component_of_a_stack() -> None:
     from distributary.stack.stack_components import services
 
-    parts = {service.name for service in services(2, socketio=True)} - {"publisher-2"}
-    assert parts | {"kafka", "store", "jvm", "daemon", "worker"} == {fault.process for fault in FAULTS}
+    components = {service.name for service in services(2, socketio=True)} - {"publisher-2"}
+    assert components | {"kafka", "store", "jvm", "daemon", "worker"} == {fault.process for fault in FAULTS}

@@ -82,7 +82,7 @@ async def test_rows_stay_exact_when_every_process_is_killed_under_load(up: Up, f
     took: dict[str, float] = {}
     async with Watcher("sums", stack.addresses["control"]) as watcher:
         await flows_again(load, watcher)
-        for part in (
+        for component in (
             "worker",
             "jvm",
             "reducers",
@@ -94,10 +94,14 @@ async def test_rows_stay_exact_when_every_process_is_killed_under_load(up: Up, f
             "reducers",
         ):
             pid = (
-                await worker_pid(feeding) if part == "worker" else up.jvm() if part == "jvm" else up.pid(part)
+                await worker_pid(feeding)
+                if component == "worker"
+                else up.jvm()
+                if component == "jvm"
+                else up.pid(component)
             )
             os.kill(pid, signal.SIGKILL)
-            took[part] = await flows_again(load, watcher)
+            took[component] = await flows_again(load, watcher)
         expected = load.stop()
         await feeding.rows_become("sums", expected, limit=60)
         # A new producer: one whose broker died twice may wait for long, and is not what is tested.
@@ -113,7 +117,7 @@ async def test_rows_stay_exact_when_every_process_is_killed_under_load(up: Up, f
         await feeding.rows_become("sums", expected, limit=60)
         await watcher.sees(expected, 30)
         assert watcher.faults == []
-    print("seconds until live again:", {part: round(seconds, 1) for part, seconds in took.items()})
+    print("seconds until live again:", {component: round(seconds, 1) for component, seconds in took.items()})
     left = [p for p in psutil.process_iter() if _of(p, up.folder)]
     up.stop()
     assert not [p for p in left if p.is_running() and p.status() != psutil.STATUS_ZOMBIE]

@@ -123,7 +123,7 @@ def test_stack_shows_no_planted_secret(up: Up) -> None:
         ("topics", "list"),
     ):
         seen[" ".join(arguments)] = command(up.folder, *arguments)
-    addresses = [at for part in up.parts().values() for at in part["addresses"].values()]
+    addresses = [at for component in up.components().values() for at in component["addresses"].values()]
     for address in [at for at in addresses if at.startswith("http")]:
         for headers in ({}, {"Authorization": f"Bearer {MARK}.{MARK}.{MARK}"}, {"X-API-Key": MARK}):
             for path in (

@@ -51,7 +51,7 @@ async def test_second_up_is_refused_until_the_first_is_killed(tmp_path: Path) ->
     up = Up(tmp_path, SETTINGS)
     try:
         up.start()
-        first, before = up.process, up.parts()
+        first, before = up.process, up.components()
         feeding = Feeding(AttachedStack(tmp_path), topic="events")
         await feeding.live("events")
         feeding.produce([("a", {"n": 1})])
@@ -68,7 +68,7 @@ async def test_second_up_is_refused_until_the_first_is_killed(tmp_path: Path) ->
         assert f"kill -CONT {first.pid}" in error
         first.send_signal(signal.SIGCONT)
 
-        assert up.parts() == before, "nothing was restarted"
+        assert up.components() == before, "nothing was restarted"
         feeding.produce([("b", {"n": 2})])
         await feeding.rows_become("events", {"a": {"n": 1}, "b": {"n": 2}})
 
@@ -76,7 +76,7 @@ async def test_second_up_is_refused_until_the_first_is_killed(tmp_path: Path) ->
         first.send_signal(signal.SIGSTOP)  # one that hangs is no different
         up.kill()
         left = processes.marked(stack)
-        assert {part["pid"] for part in before.values()} <= {process.pid for process in left}
+        assert {component["pid"] for component in before.values()} <= {process.pid for process in left}
         up.start()
         assert "processes that an earlier run left behind" in (tmp_path / "up.log").read_text()
         assert not [process for process in left if processes.alive(process)]

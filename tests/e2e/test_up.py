@@ -79,13 +79,13 @@ class Up:
         self._thread = threading.Thread(target=self._read)
         self._thread.start()
 
-    def wait_for(self, kind: str, part: str = "") -> dict[str, Any]:
+    def wait_for(self, kind: str, component: str = "") -> dict[str, Any]:
         """Wait for the next such event; fails with the errors of the stack if it ends instead."""
         deadline = time.monotonic() + 60 * LIMIT
         while True:
             event = self._queue.get(timeout=max(0.0, deadline - time.monotonic()))
             assert event is not None, f"it ended: {self.errors()} {self.events}"
-            if (event["event"], event.get("component", "")) == (kind, part):
+            if (event["event"], event.get("component", "")) == (kind, component):
                 return event
 
     def end(self, number: signal.Signals, limit: float = 10.0) -> tuple[int, float]:
@@ -180,7 +180,7 @@ def test_two_stacks_run_side_by_side_when_the_usual_ports_are_busy(tmp_path: Pat
             put(a, here, "mine")
             kept = [a / "data", *(a / "data").rglob("*")]
             loose = [path for path in kept if path.exists() and path.lstat().st_mode & 0o077]
-            assert loose == [], "of what is kept nothing is for other users"
+            assert loose == [], "no file is readable by other users"
             assert (records(here), records(there)) == (1, 0)
             admin = librdkafka.admin(kafka_at(here))
             assert get_topic(admin, "odds").partitions == 3
@@ -205,7 +205,7 @@ def test_killed_components_restart_and_a_killed_up_leaves_its_data(tmp_path: Pat
     with up(folder) as first:
         addresses = first.wait_for("ready")["addresses"]
         put(folder, addresses, "1")
-        before = {part.name: part.pid for part in first.stack.components}
+        before = {component.name: component.pid for component in first.stack.components}
         for name in ("store", "control", "kafka"):
             pid = before[name]
             assert pid is not None
@@ -213,16 +213,16 @@ def test_killed_components_restart_and_a_killed_up_leaves_its_data(tmp_path: Pat
             assert "killed by SIGKILL" in first.wait_for("died", name)["message"]
             first.wait_for("ready", name)
         after = first.stack
-        assert {part.name: part.restarts for part in after.components} == {
+        assert {component.name: component.restarts for component in after.components} == {
             "kafka": 1,
             "store": 1,
             "control": 1,
         }
-        assert after.addresses == addresses, "a part comes back where the others know it to be"
+        assert after.addresses == addresses, "a restarted component has the same addresses"
         put(folder, addresses, "2")
         first.end(signal.SIGKILL)
         left = processes.marked(after.stack)
-        assert {part.pid for part in after.components} < {process.pid for process in left}
+        assert {component.pid for component in after.components} < {process.pid for process in left}
 
         with up(folder) as second:
             assert "left behind" in second.wait_for("note")["message"]

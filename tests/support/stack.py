@@ -48,7 +48,7 @@ class RunningStack:
         self.stack: Stack
 
     def start(self, services: Any = None) -> RunningStack:
-        """Start and wait until every part serves."""
+        """Start, and wait until every component serves."""
         if not self._thread.is_alive():
             self._thread.start()
         self.stack = Stack(
@@ -64,7 +64,7 @@ class RunningStack:
         return self
 
     def stop(self) -> None:
-        """Stop every part."""
+        """Stop every component."""
         self.call(self.stack.__aexit__(None, None, None), 30)
 
     def close(self) -> None:
@@ -73,11 +73,11 @@ class RunningStack:
         self._thread.join(10)
         self._loop.close()
 
-    def kill(self, part: str) -> None:
-        """SIGKILL one part; the stack starts it again."""
+    def kill(self, component: str) -> None:
+        """SIGKILL one component, which the stack restarts."""
 
         async def kill() -> None:
-            self.stack.kill(part)
+            self.stack.kill(component)
 
         self.call(kill(), 10)
 
@@ -93,12 +93,12 @@ class RunningStack:
 
     @property
     def addresses(self) -> dict[str, str]:
-        """Where the parts are."""
+        """The addresses of the components."""
         return self.stack.addresses
 
     @property
     def own(self) -> dict[str, str]:
-        """The header of whoever may change the stack."""
+        """The authorization header of the stack itself."""
         return {"Authorization": f"Bearer {create_stack_token(self.config.data_dir)}"}
 
     def admin(self) -> Any:
@@ -117,8 +117,10 @@ class RunningStack:
         """The id of a process that runs a reducer of the view, by its own word."""
         writer = self.writer()
         try:
-            said = [json.loads(beat.stats) for beat in writer.heartbeats() if beat.id.startswith(f"{view}/")]
-            return int(said[0]["pid"])
+            described = [
+                json.loads(beat.stats) for beat in writer.heartbeats() if beat.id.startswith(f"{view}/")
+            ]
+            return int(described[0]["pid"])
         finally:
             writer.close()
 
@@ -156,7 +158,7 @@ class RunningStack:
 
 
 class AttachedStack(RunningStack):
-    """A stack that somebody else started (``DISTRIBUTARY_TEST_STACK`` names its folder), for quick tries."""
+    """A stack that is already running (``DISTRIBUTARY_TEST_STACK`` names its folder), to try single tests."""
 
     def __init__(self, folder: Path) -> None:
         state = json.loads((folder / ".distributary" / "stack.json").read_text())
@@ -172,9 +174,9 @@ class AttachedStack(RunningStack):
     def config(self) -> Config:
         return self._config
 
-    def kill(self, part: str) -> None:
+    def kill(self, component: str) -> None:
         state = json.loads((self.folder / ".distributary" / "stack.json").read_text())
-        os.kill(next(one["pid"] for one in state["components"] if one["name"] == part), signal.SIGKILL)
+        os.kill(next(one["pid"] for one in state["components"] if one["name"] == component), signal.SIGKILL)
 
     @property
     def addresses(self) -> dict[str, str]:
@@ -232,8 +234,8 @@ class Feeding:
     async def live(self, name: str, engine: str = "") -> dict[str, Any]:
         """Wait until a view is live (and runs on an engine)."""
 
-        def ready(said: dict[str, Any]) -> bool:
-            return said.get("status") == "live" and (not engine or said.get("engine") == engine)
+        def ready(described: dict[str, Any]) -> bool:
+            return described.get("status") == "live" and (not engine or described.get("engine") == engine)
 
         return await self.until(name, ready)
 
@@ -249,14 +251,14 @@ class Feeding:
     async def until(
         self, name: str, ready: Callable[[dict[str, Any]], bool], limit: float = 60.0
     ) -> dict[str, Any]:
-        """Wait until what is said of a view pleases."""
+        """Wait until the description of a view is ``ready``."""
         deadline = time.monotonic() + limit * LIMIT
         while True:
-            said = await self.describe(name)
-            if ready(said):
-                return said
+            described = await self.describe(name)
+            if ready(described):
+                return described
             if time.monotonic() > deadline:
-                raise AssertionError(f"view {name} did not get there: {said}")
+                raise AssertionError(f"view {name} is not as expected: {described}")
             await asyncio.sleep(0.1)
 
     def produce(self, records: Iterable[tuple[Any, Any]], **words: Any) -> None:

@@ -50,9 +50,9 @@ class Up:
         ready = mine and found["state"] == "ready" and all(p["state"] == "ready" for p in found["components"])
         return "ready" if ready else "starting"
 
-    def parts(self) -> dict[str, dict[str, Any]]:
-        """What the supervisor says of each part."""
-        return {part["name"]: part for part in self._read().get("components", [])}
+    def components(self) -> dict[str, dict[str, Any]]:
+        """The components, by name, as in the stack file."""
+        return {component["name"]: component for component in self._read().get("components", [])}
 
     def _read(self) -> dict[str, Any]:
         try:
@@ -61,9 +61,9 @@ class Up:
         except (OSError, ValueError):
             return {}
 
-    def pid(self, part: str) -> int:
-        pids = {one["name"]: one["pid"] for one in self._read()["parts"]}
-        pid: int = pids[part]
+    def pid(self, component: str) -> int:
+        pids = {one["name"]: one["pid"] for one in self._read()["components"]}
+        pid: int = pids[component]
         return pid
 
     def kill(self) -> None:

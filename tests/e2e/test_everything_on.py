@@ -1,7 +1,7 @@
 """A stack with all security enabled: it works for clients with rights, and each component rejects others.
 
-TLS on every port, tokens, a Kafka with SCRAM users and ACLs for each component, and a Redis with TLS only
-and has one user with the documented rights.
+TLS on every port, tokens, a Kafka with SCRAM users and ACLs for each component, and a Redis with TLS only and
+one user with the documented rights.
 """
 
 from __future__ import annotations

@@ -109,7 +109,7 @@ async def count_query(limiter: Limiter, grant: Grant, query: Query, address: str
 
 
 def narrowed(query: ChannelQuery, grants: GrantSet) -> ChannelQuery:
-    """Return what is served in place of what was asked for: which rows, and which fields of them.
+    """Return what is served in place of a requested query: which rows, and which fields of them.
 
     A query of which only the id is known stays; the hub checks it once it has read it. Raises Refused, and
     BadQuery when the filters together are too much.

@@ -65,13 +65,17 @@ class GatewayClient:
         self._trust = trust or Trust()
         self._session = session
         self._publishers = publishers
+        # What waits to be sent to the client, how much of it may, and for how long too much.
         self._queue = queue
         self._limit = limit
+        self._stall = stall
         self._emit = emit
         self._on_end = on_end
-        self._stall = stall
+        # The connection to a publisher, once that has accepted it.
         self._socket: aiohttp.ClientWebSocketResponse | None = None
+        # None once a publisher has accepted the client for the first time, else why none did.
         self._ready: asyncio.Future[Ending | None] = asyncio.get_running_loop().create_future()
+        # Requests without a result.
         self._results: set[asyncio.Future[Any]] = set()
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -85,7 +89,7 @@ class GatewayClient:
             return Ending(codes.INTERNAL.code, "no publisher responds; try again")
 
     async def request(self, event: str, payload: tuple[Any, ...]) -> Any:
-        """Acknowledge a request."""
+        """Return the result of a request."""
         result: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._results.add(result)
         try:

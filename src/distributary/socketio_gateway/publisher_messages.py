@@ -67,7 +67,7 @@ class Send(NamedTuple):
 
 
 class Acknowledge(NamedTuple):
-    """Acknowledge a request of the client."""
+    """Acknowledge a request of the client with a result."""
 
     ticket: Hashable
     body: Any

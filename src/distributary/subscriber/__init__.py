@@ -1,1 +1,1 @@
-"""Stage 6: the Python subscriber, asynchronous (async_subscriber.py) and synchronous (sync_subscriber.py)."""
+"""The Python subscriber, asynchronous (async_subscriber.py) and synchronous (sync_subscriber.py)."""

@@ -1,1 +1,1 @@
-"""What is on the wire: commands, answers, pushes, and the two formats of them."""
+"""The client protocol: commands, replies and pushes, in JSON and in Protobuf."""

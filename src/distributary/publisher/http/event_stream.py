@@ -222,7 +222,7 @@ def read_request(request: web.Request) -> tuple[ChannelQuery, SubscribeCommand]:
 
 
 def refused(refusal: Refusal) -> web.Response:
-    """Respond to a request that gets no stream. A client that may try again is told when."""
+    """Respond to a request that gets no stream. It says when a client may try again."""
     status, code = _ERRORS.get(refusal.code, (400, "refused"))
     body = {"code": code, "message": refusal.message, "hint": "", "retry": refusal.temporary}
     headers = {"Retry-After": "1"} if refusal.temporary else {}

@@ -1,1 +1,1 @@
-"""Where subscribers meet views: joins, what was missed, and what is followed."""
+"""Joins, the fan-out of changes, and resume."""

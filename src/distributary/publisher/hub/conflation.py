@@ -100,7 +100,7 @@ class RowQueue:
         """Add changes that came before all that were added: what a resume missed.
 
         The subscriber may have rows that are newer than its position, though not newer than ``top``. So it
-        may have a row that is added before that: if the row goes again, the subscriber must be told.
+        may have a row that is added before that: if the row is removed again, that must be sent.
         """
         self._uncertain_until = top
         later, self._waiting = self._waiting, OrderedDict()

@@ -58,7 +58,7 @@ class Follower:
         self.stale = False
         self.fresh = 0
         self.stale_after: float | None = None
-        # Since when nobody needs it, by the loop's clock; None while somebody does.
+        # Since when it is idle, by the loop's clock; None while it is not.
         self.idle_since: float | None = None
         # The channels by their query's number, and the numbers by the query's text.
         self.channels: dict[int, Channel] = {}
@@ -285,7 +285,7 @@ class Follower:
                     del self._numbers[channel.query.text]
 
     def release(self, subscription: Subscription, ending: Ending) -> None:
-        """Drop a subscription: one without an outcome joins again, others are told the end."""
+        """Drop a subscription: one without an outcome joins again, others get the reason."""
         self.drop(subscription)
         subscription.detached = True
         if subscription.answered:

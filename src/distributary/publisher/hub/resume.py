@@ -1,4 +1,4 @@
-"""What a subscriber missed since its position, and when it can be told exactly that (R17).
+"""What a subscriber missed since its position, and when it can be sent exactly that (R17).
 
 In order of preference:
 

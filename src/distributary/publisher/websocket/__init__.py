@@ -1,1 +1,1 @@
-"""One WebSocket connection: its protocol, its channels, what a client sends."""
+"""WebSocket connections: the protocol without I/O, and what carries it out."""

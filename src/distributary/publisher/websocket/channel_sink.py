@@ -77,7 +77,7 @@ class ChannelSink:
         self._checked_grants = EVERYTHING
         # The grants by which epochs are shown. They stay, so that positions stay valid when others change.
         self._position_grants = EVERYTHING
-        # What the client is served in place of what it asked for.
+        # What the client is served in place of the query that it requested.
         self._served: ChannelQuery | None = None
         # What the query counts as, of its user's; None: not counted yet.
         self._reservations: list[Reservation] | None = None

@@ -73,7 +73,7 @@ class Session:
         rate: CommandRate | None = None,
         authenticates: bool = False,
     ) -> None:
-        # The client's id, which it is told.
+        # The client's id, which is in the reply to its connect.
         self.client = client
         self.codec = codec
         self.state = SessionState.NEW

@@ -321,7 +321,7 @@ class Connection(WSListener):
     # --- the end ----------------------------------------------------------------------------------------
 
     def end(self, ending: Ending) -> None:
-        """CloseConnection with a code. The client is given a moment to answer, then the socket goes."""
+        """Close with a code. The client has a moment to reply, then the socket is closed."""
         if self._ended:
             return
         self._server.stats.closed(ending.code)

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.unit.publisher.hub.histories import Client, History, histories, text
 
-from distributary.errors import BadQuery
 from distributary.publisher.codec.publication import row_change
-from distributary.publisher.codec.subscribe_options import TICK, Conflation, read_conflation
 from distributary.publisher.hub.conflation import RowQueue
 from distributary.publisher.hub.join_buffer import JoinBuffer
 from distributary.publisher.hub.materialized_query import MaterializedQuery
@@ -109,59 +104,3 @@ def test_no_row_waits_behind_one_that_changes_all_the_time() -> None:
             queue.add(row_change((n, b'{"op":"change","key":"%b","time":9,"changed":{}}' % key)))
         sent += [row_change(pub).key for pub in queue.take(seq + 1, 1, 999)]
     assert sent == ["a", "b"] * 5
-
-
-@pytest.mark.parametrize(
-    ("options", "pace"),
-    [
-        ({}, None),
-        ({"slow": "close"}, None),
-        ({"slow": "conflate"}, Conflation()),
-        ({"conflate": "2s"}, Conflation(2.0)),
-        ({"conflate": 0.5}, Conflation(0.5)),
-        ({"conflate": "500 ms", "slow": "conflate"}, Conflation(0.5)),
-        ({"max_rate": "10"}, Conflation(max_rate=10.0)),
-        ({"max_rate": 0.5, "max_bytes": "64k"}, Conflation(max_rate=0.5, max_bytes=65536)),
-        ({"conflate": None, "max_bytes": 1000}, Conflation(max_bytes=1000)),
-    ],
-)
-def test_options_become_conflation(options: dict[str, Any], pace: Conflation | None) -> None:
-    assert read_conflation(options) == pace
-
-
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        ({"conflate": "soon"}, "conflate='soon': expected a duration"),
-        ({"conflate": 0}, "out of range"),
-        ({"conflate": "2 hours"}, "out of range"),
-        ({"conflate": True}, "expected a duration"),
-        ({"conflate": float("nan")}, "expected a duration"),
-        ({"max_rate": 0}, "not a rate"),
-        ({"max_rate": "-1"}, "not a rate"),
-        ({"max_rate": "nan"}, "not a rate"),
-        ({"max_rate": True}, "not a rate"),
-        ({"max_rate": 10**400}, "not a rate"),
-        ({"max_bytes": 0}, "max_bytes is 0"),
-        ({"max_bytes": "2mb"}, "may mean 1000 or 1024"),
-        ({"max_bytes": -1}, "0 or more"),
-        ({"slow": "wait"}, "unknown slow='wait'"),
-        ({"conflate": 1, "slow": "close"}, "cannot be combined with"),
-    ],
-)
-def test_invalid_options_are_refused(options: dict[str, Any], said: str) -> None:
-    with pytest.raises(BadQuery, match=said):
-        read_conflation(options)
-
-
-@given(st.floats(0.01, 5), st.floats(0.5, 1000), st.integers(10, 10**6), st.lists(st.integers(1, 50)))
-def test_rate_is_not_exceeded(interval: float, rate: float, size: int, sizes: list[int]) -> None:
-    pace = Conflation(interval, rate, size)
-    most, room = pace.portion()
-    count = min(most, len(sizes)) or 1
-    waited = pace.wait(count, sum(sizes[:count]))
-    assert waited >= interval
-    assert count / waited <= rate * 1.000001
-    assert sum(sizes[:count]) / waited <= size * 1.000001
-    assert most <= max(1, rate * max(interval, TICK))
-    assert room <= size * max(interval, TICK)

@@ -89,19 +89,21 @@ class Authenticator:
         return grant
 
     async def by_headers(self, headers: Mapping[str, str]) -> Grant:
-        """Say what a request allows by its headers; ``headers`` finds them whatever their case.
+        """Return what the headers of a request allow; ``headers`` must ignore case.
 
         ``Authorization: Bearer TOKEN``, ``Authorization: ApiKey KEY`` or ``X-API-Key: KEY``, one of them.
-        With ``Basic``, which is all that some clients of registries can send, the password is a token or key.
+        With ``Basic``, the only scheme of some registry clients, the password is a token or key.
         """
-        said, key = headers.get("Authorization"), headers.get("X-API-Key")
-        if said is None and key is None:
+        authorization, key = headers.get("Authorization"), headers.get("X-API-Key")
+        if authorization is None and key is None:
             if not self.on:
                 return OPEN
             raise _missing()
-        if self.on and said is not None and key is not None:
+        if self.on and authorization is not None and key is not None:
             raise refuse("malformed", "both Authorization and X-API-Key are given", "give one")
-        scheme, _, value = ("ApiKey", "", key or "") if said is None else said.partition(" ")
+        scheme, _, value = (
+            ("ApiKey", "", key or "") if authorization is None else authorization.partition(" ")
+        )
         match scheme.lower():
             case "bearer":
                 return await self.by_token(value.strip())
@@ -185,7 +187,7 @@ def own_keys(config: Config) -> tuple[VerifyingKey, ...]:
         except ValueError as error:
             raise ConfigError(
                 f"auth.public_keys: {file}: {error}",
-                hint="Give a public key: RSA, EC or Ed25519",
+                hint="It must be an RSA, EC or Ed25519 public key",
             ) from None
     return tuple(keys)
 

@@ -65,16 +65,16 @@ def of_token(claims: Mapping[str, Any], *, claim: str = "", default_views: str =
 
 def of_claims(user: str, claims: Mapping[str, Any], *, default_views: str = "none") -> Grant:
     """Parse what is allowed (`CLAIMS`); raises TokenRefused (claims, rows)."""
-    named: dict[str, Any] = {name: _patterns(claims.get(name), name) for name in PATTERNS}
+    patterns: dict[str, Any] = {name: _patterns(claims.get(name), name) for name in PATTERNS}
     if claims.get("views") is None and default_views == "all":
-        named["views"] = ("*",)
+        patterns["views"] = ("*",)
     return Grant(
         user=user,
-        rows=_rows(claims.get("rows"), named["views"]),
-        columns=_columns(claims.get("columns"), named["views"]),
+        rows=_rows(claims.get("rows"), patterns["views"]),
+        columns=_columns(claims.get("columns"), patterns["views"]),
         limits=_limits(claims.get("limits")),
         operator=_operator(claims.get("operator")),
-        **named,
+        **patterns,
     )
 
 

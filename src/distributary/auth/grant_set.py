@@ -100,7 +100,7 @@ class GrantSet:
         return Position(self.visible_epoch(view, position.epoch), position.seq)
 
     def store_position(self, view: str, visible: Position) -> Position:
-        """Turn a position that the user has seen into the view's own; one of another filter gets no epoch."""
+        """Turn a position that the user was sent into the view's own; one of another filter gets no epoch."""
         visibility = self._visibility_id(view)
         if not visibility:
             return visible

@@ -154,9 +154,9 @@ def _claims(payload: bytes) -> dict[str, Any]:
 
 def _check_names(claims: Mapping[str, Any], rules: Rules) -> None:
     audience = claims.get("aud")
-    named = audience if isinstance(audience, list) else [] if audience is None else [audience]
+    audiences = audience if isinstance(audience, list) else [] if audience is None else [audience]
     # A token for another audience is refused even if auth.audience is not set.
-    if (named or rules.audience) and rules.audience not in named:
+    if (audiences or rules.audience) and rules.audience not in audiences:
         raise refuse("audience", "the token is for another audience (aud)", "see auth.audience")
     if rules.issuer and claims.get("iss") != rules.issuer:
         raise refuse("issuer", "the token is from another issuer (iss)", "see auth.issuer")

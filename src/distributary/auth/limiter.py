@@ -131,13 +131,13 @@ class Limiter:
         own = grant.limits.queries
         limit = self._limits.queries_per_user if own is None else own
         cost = self._limits.expensive_query_cost if expensive else 1
-        note = "at a time" + (f", of which one without an index counts as {cost}" if expensive else "")
-        user = f"queries of one user {note}"
+        detail = "at a time" + (f", of which one without an index counts as {cost}" if expensive else "")
+        user = f"queries of one user {detail}"
         reservations = [_reservation(f"queries:user:{grant.user}", cost, limit, user, exact=own)]
         if name := client_name(address):
             each = self._limits.queries_per_address
             reservations.append(
-                _reservation(f"queries:address:{name}", cost, each, f"queries of one address {note}")
+                _reservation(f"queries:address:{name}", cost, each, f"queries of one address {detail}")
             )
         return reservations
 

@@ -83,7 +83,7 @@ class Reservations:
             raise
 
     def release(self, reservations: Sequence[Reservation]) -> None:
-        """Release what was taken; the store is told soon after."""
+        """Release what was taken; the store is updated soon after."""
         for reservation in reservations:
             self._drop(reservation)
             self._released[reservation.name] += reservation.amount

@@ -46,7 +46,7 @@ async def serve(config: Config) -> None:
 
 
 def listener_of(context: Context) -> Listener:
-    """Make what serves the API; raises ConfigError when a certificate or the keys of ``[auth]`` are bad."""
+    """Create the API's listener; raises ConfigError if a certificate or a key of ``[auth]`` is invalid."""
     return Listener(
         make_app(context),
         context.config.control,

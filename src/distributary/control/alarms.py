@@ -10,8 +10,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, NamedTuple
 
-from distributary.control import lag as lags
-from distributary.control.lag import Lag, LagTracker
+from distributary.control.lag import (
+    RATE_SECONDS,
+    Lag,
+    LagTracker,
+    folded_offsets,
+    max_filtered,
+    read_topic,
+    with_age,
+)
 from distributary.control.observation import ComponentReport, Observation, ViewState
 from distributary.model.build import BuildStatus, Definition
 from distributary.store.store_types import BuildInfo
@@ -103,12 +110,12 @@ class AlarmTracker:
         """Compute how far every build is behind."""
         found: dict[tuple[str, str], Lag] = {}
         for name, id, view, build in _builds(observation):
-            topic = lags.read_topic(view, observation.kafka)
+            topic = read_topic(view, observation.kafka)
             if topic is None:
                 continue
-            offsets = lags.folded_offsets(view, build, *topic)
+            offsets = folded_offsets(view, build, *topic)
             tracker = self._trackers.setdefault((name, id), LagTracker())
-            slack = lags.max_filtered(view, len(topic[0]))
+            slack = max_filtered(view, len(topic[0]))
             found[name, id] = tracker.observe(observation.at, build, offsets, topic[0], slack=slack)
             self._topics[name, id] = view.feed.topic
         if observation.overview is not None:
@@ -128,7 +135,7 @@ class AlarmTracker:
                 empty = [partition for partition, record in records.items() if record is None]
                 lag = self._trackers[key].note_empty(empty) if empty else self.lags[key]
                 for record in filter(None, records.values()):
-                    lag = lags.with_age(lag, record, observation.time)
+                    lag = with_age(lag, record, observation.time)
                 self.lags[key] = lag
         found = [*_components(observation), *_stores(observation), *_kafka(observation), *_disk(observation)]
         for name, id, view, build in _builds(observation):
@@ -294,7 +301,7 @@ def _build(
     if lag.dead:
         text = (
             f"view {name}: {lag.dead:,} records were written to the dead-letter topic "
-            f"in the last {lags.RATE_SECONDS:.0f} s"
+            f"in the last {RATE_SECONDS:.0f} s"
         )
         hint = f"See why: distributary consume {view.feed.dead_letter_topic} --from earliest"
         yield Alarm("dead-letters", name, text, hint)

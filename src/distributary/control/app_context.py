@@ -89,7 +89,7 @@ def websocket_address(config: Config, host: str) -> str:
 
 
 def http_address(config: Config, host: str) -> str:
-    """Say where the publisher serves SSE, static files and its metrics."""
+    """Return the URL of the publisher's HTTP side: SSE, static files and metrics."""
     publisher = config.publisher
     if publisher.advertised_url:
         parts = urlsplit(publisher.advertised_url)

@@ -39,7 +39,7 @@ ROUTES = (
         "/v1/status",
         status_routes.show,
         Requirement.READ,
-        "All that `distributary status` shows: `parts`, `feeds`, `views` (rate, lag, position, "
+        "Everything that `distributary status` shows: `parts`, `feeds`, `views` (rate, lag, position, "
         "subscribers, dead letters, delays), `publishers` and `problems`; and `stores`, the store's servers.",
     ),
     Route(
@@ -47,7 +47,7 @@ ROUTES = (
         "/v1/feeds",
         view_routes.feeds,
         Requirement.READ,
-        "The feeds, with the views that are made of each.",
+        "The feeds, with the views of each.",
     ),
     Route("GET", "/v1/views", view_routes.index, Requirement.USER, "All views, each as its status below."),
     Route(
@@ -87,8 +87,8 @@ ROUTES = (
         'The body is `{"view": "odds"}` with `"where": "sport = \'football\'"` or '
         '`"keys": ["m1", "m2"]`, for the first rows `"order": "price desc", "limit": 10`, and perhaps '
         '`"fields": "price,score.home"`. Gives 201 with `id`, `channel` and `publisher` (for a WebSocket), '
-        "`events` (for SSE), which carry the fields, `state` and `expires_in`: a subscription that nobody "
-        "follows lapses after `store.subscription_ttl`. 503 while the view is being built.",
+        "`events` (for SSE), which have the fields, `state` and `expires_in`: a subscription without "
+        "subscribers lapses after `store.subscription_ttl`. 503 while the view is being built.",
     ),
     Route(
         "GET",
@@ -103,14 +103,14 @@ ROUTES = (
         "/v1/subscriptions/{id}",
         subscription_routes.end,
         Requirement.USER,
-        "Ends it at once. 204, or 404 when there is none.",
+        "Ends it at once. 204, or 404 if there is none.",
     ),
     Route(
         "POST",
         "/v1/subscriptions/{id}/begin",
         subscription_routes.begin,
         Requirement.USER,
-        "Whoever follows it gets the rows, then the changes. 409 when it was begun already.",
+        "Its subscribers get the rows, then the changes. 409 if it was already begun.",
     ),
     Route("POST", "/v1/users/{user}/revoke", revocation_routes.revoke, Requirement.OPERATE),
     Route("POST", "/v1/tokens/{id}/revoke", revocation_routes.revoke_token, Requirement.OPERATE),

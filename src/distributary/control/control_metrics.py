@@ -37,7 +37,7 @@ VIEW_GAUGES: tuple[tuple[str, str, Callable[[dict[str, Any]], Any]], ...] = (
 
 
 async def families(context: Context) -> list[Metric]:
-    """Create the metric families from the last look at the stack."""
+    """Create the metric families from the last observation of the stack."""
     observed = await context.monitor.now()
     overview = observed.observation.overview or Overview({})
     views = [describe_view(overview, name, observed.lags) for name in overview.views]

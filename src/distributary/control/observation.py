@@ -166,7 +166,7 @@ def _parse_report(heartbeat: Heartbeat) -> ComponentReport:
 async def pace_of(store: ReaderStore, subscription: str) -> dict[str, Any] | None:
     """Find how many changes one was not sent one by one; None when it has no pace, or none is known yet.
 
-    Publishers tell it every few seconds, so the counts are that old.
+    Publishers report it every few seconds, so the counts are that old.
     """
     for report in (await read_overview(store, [])).of_component("publisher"):
         paces = report.stats.get("paces")

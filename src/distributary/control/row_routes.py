@@ -33,7 +33,7 @@ NEAR, FAR = 100, 20_000
 """A change costs as much to read as a row. So a cached result is updated by the changes since, if those are
 fewer than the rows: always up to the first number, and never above the second."""
 _THREAD_ROWS = 200
-"""From so many rows on a thread writes the response, so that other requests do not wait for it."""
+"""Responses with more rows are written by a thread, so that other requests do not wait for them."""
 
 
 async def show(request: web.Request) -> web.Response:

@@ -68,7 +68,7 @@ async def create(request: web.Request) -> web.Response:
         charge(NEW_QUERY)
     await announce(context, Command("subscribe", query.view, id, query.text))
     created = Subscription(id, query.id, False, 0)
-    reply = _describe(context, request.host, query.view, created, query.text, fields)
+    reply = _describe(context, request.host, query.view, created, query_text=query.text, fields=fields)
     return web.json_response(
         reply | {"expires_in": context.ttl_ms / 1000},
         status=201,
@@ -91,7 +91,7 @@ async def show(request: web.Request) -> web.Response:
     view, found = await _find(request)
     row = await context.reader.query_text(view, found.query_id)
     info = await context.reader.view(view)
-    reply = _describe(context, request.host, view, found, row.text if row else "{}")
+    reply = _describe(context, request.host, view, found, query_text=row.text if row else "{}")
     left = max(0.0, (found.expires - info.now) / 1000) if info else 0.0
     pace = await pace_of(context.reader, found.id)
     return web.json_response(reply | {"expires_in": left} | ({"pace": pace} if pace else {}))
@@ -124,9 +124,9 @@ async def end(request: web.Request) -> web.Response:
 
 
 async def announce(context: Context, command: Command) -> None:
-    """Put a command on the commands topic, waiting a moment for Kafka to have it.
+    """Put a command on the commands topic, and wait a short time for the acknowledgement.
 
-    The registry in the store is what subscribers depend on, so a Kafka that does not answer is noted
+    Subscribers depend only on the registry in the store, so a Kafka that does not respond is logged
     and counted, not an error of the request.
     """
     task = asyncio.create_task(_send(context, command))
@@ -183,10 +183,16 @@ def _unknown(id: str) -> SubscriptionNotFound:
 
 
 def _describe(
-    context: Context, host: str, view: str, found: Subscription, text: str, fields: str | None = None
+    context: Context,
+    host: str,
+    view: str,
+    found: Subscription,
+    *,
+    query_text: str,
+    fields: str | None = None,
 ) -> dict[str, Any]:
     """Describe a subscription; its URLs have the fields that were requested with it."""
-    query = Query.load(view, text)
+    query = Query.load(view, query_text)
     return {
         "id": found.id,
         "view": view,

@@ -28,8 +28,8 @@ Three components of a stack have an HTTP API: the control API (port 8080 unless 
 (port 8001) and the gateway (port 8082). `distributary up` prints their addresses. Bodies are JSON. Every
 error is one object, `{"error": {"code", "message", "hint", "retry"}}`: see [errors](errors.md); those of the
 gateway are `{"error_code", "message"}`, as its clients expect. A browser page of another site gets 403
-unless `control.origins` lists it. If [authorization](../how-to/authorization.md) is on, every route but the open
-ones requires a token or an API key: 401 without a valid one, 403 if it does not allow the request.
+unless `control.origins` lists it. If [authorization](../how-to/authorization.md) is on, every route but the
+public ones requires a token or an API key: 401 without a valid one, 403 if it does not allow the request.
 """
 
 _GATEWAY = """\

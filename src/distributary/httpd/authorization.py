@@ -97,8 +97,8 @@ class Authorization:
     """Checks the requests of one server against its table.
 
     ``canonical`` turns a route's path into the one in the table, and ``credentials`` finds the grant of a
-    request (by default from its headers). With ``private``, shared caches are told not to store a response
-    that one user got. All methods raise AccessError, TooManyRequests or StoreUnavailable.
+    request (by default from its headers). With ``private``, shared caches must not store responses
+    to users. All methods raise AccessError, TooManyRequests or StoreUnavailable.
     """
 
     def __init__(

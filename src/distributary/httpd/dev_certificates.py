@@ -68,17 +68,32 @@ def create_ca(folder: Path, now: datetime | None = None) -> IssuedCertificate:
 
 def create_server(folder: Path, names: Sequence[str], now: datetime | None = None) -> IssuedCertificate:
     """Create ``server.pem`` and its key for these names, unless there is a valid one. Raises UsageError."""
-    return _signed(folder, "server", _name(names[0]), names, ExtendedKeyUsageOID.SERVER_AUTH, now)
+    return _signed(
+        folder,
+        "server",
+        subject=_name(names[0]),
+        names=names,
+        usage=ExtendedKeyUsageOID.SERVER_AUTH,
+        now=now,
+    )
 
 
 def create_client(folder: Path, user: str, now: datetime | None = None) -> IssuedCertificate:
     """Create the certificate of a client, ``client-USER.pem``, and its key. Raises UsageError."""
-    return _signed(folder, f"client-{user}", _name(user), (), ExtendedKeyUsageOID.CLIENT_AUTH, now)
+    return _signed(
+        folder,
+        f"client-{user}",
+        subject=_name(user),
+        names=(),
+        usage=ExtendedKeyUsageOID.CLIENT_AUTH,
+        now=now,
+    )
 
 
 def _signed(
     folder: Path,
     stem: str,
+    *,
     subject: x509.Name,
     names: Sequence[str],
     usage: x509.ObjectIdentifier,

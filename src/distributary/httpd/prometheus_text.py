@@ -1,6 +1,6 @@
 """Metrics as Prometheus text, written by its client library.
 
-The figures are counted elsewhere, partly in other processes, so a server creates its metric families anew for
+The figures are counted elsewhere, partly in other processes, so a server creates its metric families for
 every scrape. No registry of the library is used: the collectors that it registers at import (of the process
 and of Python) are not part of the response.
 """

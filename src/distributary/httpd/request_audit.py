@@ -50,6 +50,6 @@ def audit_middleware(audit: AuditLog, attempt: Callable[[web.Request], Attempt])
 
 
 def _reason(response: web.StreamResponse) -> str:
-    """Say why a request was refused: what its caller was sent, else the status."""
+    """Return why a request was refused: the reason that its caller was sent, else the status."""
     described = _REASON.search(response.headers.get("WWW-Authenticate", ""))
     return described[1] if described else str(response.status)

@@ -12,7 +12,7 @@ from tests.support.clock import LIMIT
 TTL = 60_000
 
 
-async def test_processes_together_hold_no_more_than_the_limit(store: Faces) -> None:
+async def test_reservations_of_all_processes_stay_within_the_limit(store: Faces) -> None:
     reserve = store.reader.reserve
     assert await reserve("q", "one", 3, 5, TTL)
     assert await reserve("q", "two", 2, 5, TTL)
@@ -24,7 +24,7 @@ async def test_processes_together_hold_no_more_than_the_limit(store: Faces) -> N
     assert not await reserve("q", "two", 1, 5, TTL)
 
 
-async def test_what_is_given_back_is_never_refused(store: Faces) -> None:
+async def test_release_is_never_refused(store: Faces) -> None:
     assert await store.reader.reserve("q", "one", 5, None, TTL)
     assert await store.reader.reserve("q", "one", -1, 2, TTL), "a limit that was lowered ends nothing"
     assert not await store.reader.reserve("q", "one", 1, 2, TTL)
@@ -32,14 +32,14 @@ async def test_what_is_given_back_is_never_refused(store: Faces) -> None:
     assert await store.reader.reserve("q", "two", 2, 2, TTL), "less than nothing is nothing"
 
 
-async def test_what_a_process_did_not_renew_does_not_count(store: Faces) -> None:
+async def test_reservation_lapses_without_renewal(store: Faces) -> None:
     assert await store.reader.reserve("q", "dead", 5, 5, 50)
     async with asyncio.timeout(5 * LIMIT):
         while not await store.reader.reserve("q", "alive", 5, 5, TTL):
             await asyncio.sleep(0.01)
 
 
-async def test_renewing_puts_right_what_was_noted(store: Faces) -> None:
+async def test_renewal_replaces_stored_reservations(store: Faces) -> None:
     assert await store.reader.reserve("q", "one", 9, 10, TTL)
     await store.reader.renew_reservations("one", {"q": 2, "r": 1, "gone": 0}, TTL)
     assert await store.reader.reserve("q", "two", 8, 10, TTL)
@@ -47,7 +47,7 @@ async def test_renewing_puts_right_what_was_noted(store: Faces) -> None:
     assert not await store.reader.reserve("r", "two", 1, 1, TTL)
 
 
-async def test_budget_is_spent_at_once_up_to_its_burst_and_then_at_its_rate(store: Faces) -> None:
+async def test_budget_allows_a_burst_and_then_its_rate(store: Faces) -> None:
     spend = store.reader.spend
     assert await spend("b", 60, rate=100, burst=100) == 0
     assert await spend("b", 40, rate=100, burst=100) == 0
@@ -59,7 +59,7 @@ async def test_budget_is_spent_at_once_up_to_its_burst_and_then_at_its_rate(stor
             await asyncio.sleep(0.005)
 
 
-async def test_cost_that_no_full_budget_holds_is_refused(store: Faces) -> None:
+async def test_cost_beyond_the_burst_is_refused(store: Faces) -> None:
     assert await store.reader.spend("b", 101, rate=100, burst=100) > 0
     assert await store.reader.spend("b", 100, rate=100, burst=100) == 0
 
@@ -73,7 +73,7 @@ async def register(store: Faces, n: int, caps: QueryLimits) -> bool:
     return True
 
 
-async def test_view_has_no_more_different_queries_than_it_may(store: Faces) -> None:
+async def test_register_refuses_queries_beyond_the_limit(store: Faces) -> None:
     store.writer.define("odds", "b1", '{"view":{}}')
     caps = QueryLimits(queries=3)
     assert [await register(store, n, caps) for n in range(5)] == [True, True, True, False, False]
@@ -83,7 +83,7 @@ async def test_view_has_no_more_different_queries_than_it_may(store: Faces) -> N
     assert await register(store, 5, QueryLimits()), "0 is no limit"
 
 
-async def test_expensive_queries_of_a_view_are_counted_by_themselves(store: Faces) -> None:
+async def test_expensive_queries_have_their_own_limit(store: Faces) -> None:
     store.writer.define("odds", "b1", '{"view":{}}')
     costly, cheap = QueryLimits(10, 2, True), QueryLimits(10, 2, False)
     assert [await register(store, n, costly) for n in range(4)] == [True, True, False, False]

@@ -44,7 +44,7 @@ def start(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Start]:
         one.wait(20 * LIMIT)
 
 
-async def test_the_documented_rights_are_enough_to_start(start: Start) -> None:
+async def test_documented_acl_is_sufficient(start: Start) -> None:
     address = start(*documented_acl())
     await wait_for_stores([address], 20 * LIMIT)
     with redis.Redis.from_url(address) as client:
@@ -54,20 +54,20 @@ async def test_the_documented_rights_are_enough_to_start(start: Start) -> None:
             client.hget("somebody:else", "f")
 
 
-async def test_rights_that_are_missing_are_named(start: Start) -> None:
+async def test_missing_permissions_are_listed(start: Start) -> None:
     rule = [word for word in documented_acl() if word not in ("+hset", "+xadd")]
     with pytest.raises(StoreUnavailable, match=r"distributary:\*\*\*@.* may not use hset, xadd on keys d:\*"):
         await wait_for_store(start(*rule), 20 * LIMIT)
 
 
-async def test_other_keys_than_ours_are_no_use(start: Start) -> None:
+async def test_permissions_for_other_keys_are_not_sufficient(start: Start) -> None:
     rule = [word.replace("~d:*", "~e:*") for word in documented_acl()]
     with pytest.raises(StoreUnavailable, match=r"may not use get, set, exists, .*zscore on keys d:\*"):
         await wait_for_store(start(*rule), 20 * LIMIT)
 
 
 @pytest.mark.parametrize("granted", [["-@all"], ["-@all", "+ping"], ["-@all", "+ping", "+eval"]])
-async def test_a_user_without_rights_is_refused_at_once(start: Start, granted: list[str]) -> None:
+async def test_user_without_permissions_is_refused_immediately(start: Start, granted: list[str]) -> None:
     address = start("nobody", "on", ">hush", "resetkeys", "resetchannels", *granted)
     async with asyncio.timeout(10 * LIMIT):
         with pytest.raises(StoreUnavailable, match="lacks permissions") as refused:
@@ -76,7 +76,7 @@ async def test_a_user_without_rights_is_refused_at_once(start: Start, granted: l
     assert "ACL SETUSER" in refused.value.hint
 
 
-def test_every_command_of_the_scripts_is_looked_for_and_documented() -> None:
+def test_every_command_of_the_scripts_is_checked_and_documented() -> None:
     folder = resources.files("distributary.store").joinpath("lua")
     texts = [file.read_text() for file in folder.iterdir() if file.name.endswith(".lua")]
     used = {name.lower() for text in texts for name in re.findall(r"redis\.p?call\('([A-Za-z]+)'", text)}

@@ -66,7 +66,7 @@ def running(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Running]
         made.end(signal.SIGKILL)
 
 
-async def test_it_keeps_its_data_through_stop_and_kill(running: Running) -> None:
+async def test_embedded_server_keeps_its_data_through_stop_and_kill(running: Running) -> None:
     await running.start()
     with running.client() as client:
         client.set("a", "1")
@@ -81,7 +81,7 @@ async def test_it_keeps_its_data_through_stop_and_kill(running: Running) -> None
         assert client.mget("a", "b") == [b"1", b"2"]
 
 
-async def test_it_is_set_up_to_lose_nothing(running: Running) -> None:
+async def test_embedded_server_is_configured_to_keep_all_data(running: Running) -> None:
     await running.start()
     with running.client() as client:
         wanted = {"appendonly": "yes", "appendfsync": "everysec", "save": "", "bind": "127.0.0.1"}
@@ -89,7 +89,7 @@ async def test_it_is_set_up_to_lose_nothing(running: Running) -> None:
         assert {name: client.config_get(name)[name] for name in wanted} == wanted
 
 
-async def test_a_restarted_redis_is_ready_only_after_its_file_is_rewritten(running: Running) -> None:
+async def test_restarted_redis_is_ready_after_its_file_is_rewritten(running: Running) -> None:
     await running.start()
     with running.client() as client:
         for number in range(100):
@@ -101,7 +101,7 @@ async def test_a_restarted_redis_is_ready_only_after_its_file_is_rewritten(runni
     assert rewritten == (running.server.kind == "redis")
 
 
-async def test_a_redis_that_rewrites_its_file_already_is_ready_after_that(running: Running) -> None:
+async def test_redis_that_is_rewriting_its_file_is_ready_after_that(running: Running) -> None:
     """A driver that finds a store restarted has it do so, and may be first."""
     await running.start()
     assert running.process is not None
@@ -114,14 +114,16 @@ async def test_a_redis_that_rewrites_its_file_already_is_ready_after_that(runnin
             assert not client.info("persistence")["aof_rewrite_in_progress"]
 
 
-async def test_its_environment_stays_readable(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_environment_of_the_server_process_stays_readable(
+    running: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("DISTRIBUTARY_STACK", "mine")
     await running.start()
     assert running.process is not None
     assert psutil.Process(running.process.pid).environ()["DISTRIBUTARY_STACK"] == "mine"
 
 
-async def test_another_process_on_the_port_is_not_taken_for_it(running: Running) -> None:
+async def test_wait_ready_ignores_another_process_on_the_port(running: Running) -> None:
     await running.start()
     assert running.process is not None
     with pytest.raises(TimeoutError):
@@ -129,14 +131,14 @@ async def test_another_process_on_the_port_is_not_taken_for_it(running: Running)
             await running.server.wait_ready(running.process.pid + 1, restarted=False)
 
 
-async def test_waiting_for_one_that_is_there_says_nothing(running: Running) -> None:
+async def test_wait_for_running_store_reports_nothing(running: Running) -> None:
     await running.start()
     said: list[str] = []
     await wait_for_store(running.server.url, 5 * LIMIT, said.append)
     assert said == []
 
 
-async def test_waiting_for_one_that_is_not_there_ends_with_the_address_but_no_password() -> None:
+async def test_wait_for_missing_store_reports_its_url_without_password() -> None:
     said: list[str] = []
     port = free_port()
     with pytest.raises(StoreUnavailable, match=rf"127\.0\.0\.1:{port}.*within 0\.3 s") as caught:
@@ -145,20 +147,20 @@ async def test_waiting_for_one_that_is_not_there_ends_with_the_address_but_no_pa
     assert "hush" not in str(caught.value) + said[0]
 
 
-async def test_a_wrong_password_is_said_at_once(running: Running) -> None:
+async def test_wrong_password_is_reported_immediately(running: Running) -> None:
     await running.start()
     with pytest.raises(StoreUnavailable, match="rejects the connection"):
         await wait_for_store(f"redis://:wrong@127.0.0.1:{running.server.port}/0", 20 * LIMIT)
 
 
-async def test_who_has_no_password_is_refused_with_a_clear_error(running: Running) -> None:
+async def test_missing_password_is_reported_clearly(running: Running) -> None:
     await running.start()
     bare = f"redis://127.0.0.1:{running.server.port}/0"
     with pytest.raises(StoreUnavailable, match=f"{bare} rejects the connection: it requires a password"):
         await wait_for_store(bare, 20 * LIMIT)
 
 
-async def test_the_password_is_in_a_private_file_and_nowhere_else(running: Running) -> None:
+async def test_password_is_only_in_a_private_file(running: Running) -> None:
     await running.start()
     assert running.process is not None
     conf = running.server.folder / "server.conf"
@@ -171,7 +173,7 @@ async def test_the_password_is_in_a_private_file_and_nowhere_else(running: Runni
     assert PASSWORD not in (running.server.folder / "log").read_text()
 
 
-async def test_data_of_before_there_was_a_password_is_kept(running: Running) -> None:
+async def test_data_from_before_passwords_is_kept(running: Running) -> None:
     bare = replace(running.server, password="")
     running.server, guarded = bare, running.server
     await running.start()

@@ -17,7 +17,7 @@ from distributary.store.redis_reader import RedisReader
 from distributary.store.redis_writer import RedisWriter
 
 MEGABYTE = "x" * 1_000_000
-B = Build(VIEW, "b1")
+BUILD = Build(VIEW, "b1")
 
 
 @pytest.fixture
@@ -35,24 +35,22 @@ async def sent(store: StoreServer, call: Callable[[], Awaitable[object]]) -> int
         return int(admin.info("stats")["total_net_output_bytes"] - before)
 
 
-async def test_the_floor_of_the_log_is_told_without_its_oldest_group(
-    store: StoreServer, reader: RedisReader
-) -> None:
+async def test_floor_is_read_without_the_oldest_group(store: StoreServer, reader: RedisReader) -> None:
     fake_view = FakeView(writer=RedisWriter(store.url))
     await reader.register(VIEW, "q1", "{}", "s1", 60_000, True)
     fake_view.put(("a", {"filler": MEGABYTE}), ("b", {"n": 1}))
     fake_view.put(("a", {"n": 1}))
     calls: list[Callable[[], Awaitable[object]]] = [
         lambda: reader.query_state(VIEW, "q1"),
-        lambda: reader.build(B),
-        lambda: reader.log(B, 2, 100),
+        lambda: reader.build(BUILD),
+        lambda: reader.log(BUILD, 2, 100),
     ]
     for call in calls:
         assert await sent(store, call) < 20_000
-    state, info = await reader.query_state(VIEW, "q1"), await reader.build(B)
+    state, info = await reader.query_state(VIEW, "q1"), await reader.build(BUILD)
     assert state is not None
     assert info is not None
-    read = await reader.log(B, 2, 100)
+    read = await reader.log(BUILD, 2, 100)
     assert state.floor == info.floor == read.floor == 0
     assert [entry.last for entry in read.entries] == [3]
 
@@ -70,9 +68,7 @@ async def followed(tail: AsyncIterator[TailEvent], count: int) -> list[int]:
     return portions
 
 
-async def test_a_follower_that_was_away_reads_a_backlog_in_portions(
-    store: StoreServer, reader: RedisReader
-) -> None:
+async def test_follower_reads_a_backlog_in_portions(store: StoreServer, reader: RedisReader) -> None:
     fake_view = FakeView(writer=RedisWriter(store.url))
     tail = reader.tail(VIEW)
     try:
@@ -89,9 +85,7 @@ async def test_a_follower_that_was_away_reads_a_backlog_in_portions(
         await tail.aclose()
 
 
-async def test_a_follower_reads_many_small_groups_in_few_portions(
-    store: StoreServer, reader: RedisReader
-) -> None:
+async def test_follower_reads_small_groups_in_few_portions(store: StoreServer, reader: RedisReader) -> None:
     fake_view = FakeView(writer=RedisWriter(store.url))
     tail = reader.tail(VIEW)
     try:

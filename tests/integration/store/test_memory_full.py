@@ -17,7 +17,7 @@ from distributary.model.position import Mark
 from distributary.setup.store_server import bundled
 from distributary.store.redis_writer import RedisWriter
 
-B = Build("v", "b")
+BUILD = Build("v", "b")
 
 
 @pytest.fixture
@@ -30,27 +30,27 @@ def server(tmp_path: Path) -> Iterator[StoreServer]:
     one.stop()
 
 
-def test_the_log_is_given_up_before_rows_are_refused(server: StoreServer) -> None:
+def test_log_is_trimmed_before_rows_are_refused(server: StoreServer) -> None:
     admin = redis.Redis(port=server.port)
     writer = RedisWriter(server.url, log_length=10**9)
     writer.define("v", "b", "{}")
-    claimed = writer.claim(B, "t", 1)
-    opened = writer.open(B, 0, claimed.claim)
+    claimed = writer.claim(BUILD, "t", 1)
+    opened = writer.open(BUILD, 0, claimed.claim)
 
     def write(number: int, *changes: str) -> int:
         follows = Mark(number - 1) if number > 1 else None
         rows = [change(key, {"n": number, "pad": "x" * 20_000}) for key in changes]
-        one = group(B, opened, claimed.claim.generation, number, number, rows, follows=follows, new=False)
+        one = group(BUILD, opened, claimed.claim.generation, number, number, rows, follows=follows, new=False)
         return writer.write(one)
 
     for number in range(1, 60):
         write(number, "a")
-    info = writer.build(B)
+    info = writer.build(BUILD)
     assert info is not None
     assert info.floor == 0
     admin.config_set("maxmemory", admin.info("memory")["used_memory"] + 100_000)
     number = 60
-    while (found := writer.build(B)) is not None and not found.floor:
+    while (found := writer.build(BUILD)) is not None and not found.floor:
         write(number, "a")
         number += 1
         assert number < 300, "the log was never trimmed"
@@ -64,18 +64,18 @@ def test_the_log_is_given_up_before_rows_are_refused(server: StoreServer) -> Non
 
     with pytest.raises(OutOfMemoryError):
         fill()
-    after = writer.build(B)
+    after = writer.build(BUILD)
     assert after is not None
-    assert writer.rows(B, [f"row-{number}"]) == [None], "nothing of a refused group is there"
+    assert writer.rows(BUILD, [f"row-{number}"]) == [None], "nothing of a refused group is there"
     assert after.marks[0] == Mark(number - 1)
     admin.config_set("maxmemory", 0)
     write(number, f"row-{number}")
-    assert writer.rows(B, [f"row-{number}"]) != [None]
+    assert writer.rows(BUILD, [f"row-{number}"]) != [None]
     writer.close()
     admin.close()
 
 
-def test_a_server_that_would_drop_rows_is_refused(server: StoreServer) -> None:
+def test_server_that_would_evict_rows_is_refused(server: StoreServer) -> None:
     writer = RedisWriter(server.url)
     writer.check()
     admin = redis.Redis(port=server.port)

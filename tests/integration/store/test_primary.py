@@ -101,7 +101,7 @@ def url(balancer: Balancer) -> str:
     return f"redis://127.0.0.1:{balancer.port}/0"
 
 
-async def test_a_demoted_primary_is_left_for_the_new_one(
+async def test_reader_leaves_a_demoted_primary_for_the_new_one(
     pair: tuple[StoreServer, StoreServer], address: Balancer
 ) -> None:
     one, two = pair
@@ -139,7 +139,7 @@ async def test_a_demoted_primary_is_left_for_the_new_one(
         await reader.close()
 
 
-async def test_a_primary_that_was_demoted_and_promoted_again_is_on_another_history(
+async def test_primary_demoted_and_promoted_again_has_another_history(
     pair: tuple[StoreServer, StoreServer], address: Balancer
 ) -> None:
     one, two = pair
@@ -162,7 +162,7 @@ async def test_a_primary_that_was_demoted_and_promoted_again_is_on_another_histo
         await reader.close()
 
 
-async def test_what_a_replica_does_not_have_is_not_said_to_be_missing(store: StoreServer) -> None:
+async def test_reader_does_not_report_data_missing_on_a_replica(store: StoreServer) -> None:
     """While it is being filled it has nothing at all."""
     fake_view = FakeView(writer=RedisWriter(store.url))
     await asyncio.to_thread(fake_view.put, ("a", {"n": 1}))

@@ -79,7 +79,7 @@ async def a_follower(server: StoreServer) -> AsyncIterator[Ask]:
 
 @pytest.mark.parametrize("asking", [a_reader, a_client, a_follower])
 @pytest.mark.timeout(60 * LIMIT)
-async def test_loop_of_calls_ends_when_it_is_cancelled_in_that_moment(
+async def test_loop_of_calls_ends_when_cancelled_with_the_result(
     server: StoreServer, monkeypatch: pytest.MonkeyPatch, asking: Any
 ) -> None:
     canceller = Canceller(monkeypatch)
@@ -102,7 +102,9 @@ async def test_loop_of_calls_ends_when_it_is_cancelled_in_that_moment(
         assert await ask() == await ask()
 
 
-async def test_time_out_in_that_moment_is_one(server: StoreServer, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_time_out_that_comes_with_the_result_is_raised(
+    server: StoreServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async with a_reader(server) as ask:
         await ask()
         send = AbstractConnection._send_packed_command
@@ -125,7 +127,7 @@ async def test_time_out_in_that_moment_is_one(server: StoreServer, monkeypatch: 
             await loop()
 
 
-async def test_what_a_cancelled_task_sends_to_clean_up_is_sent(server: StoreServer) -> None:
+async def test_cancelled_task_can_send_commands_to_clean_up(server: StoreServer) -> None:
     async with a_reader(server) as ask:
         cleaned = asyncio.Event()
 

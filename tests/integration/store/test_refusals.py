@@ -19,7 +19,7 @@ from distributary.setup.store_server import bundled
 from distributary.store.errors import Fenced
 from distributary.store.redis_writer import RedisWriter
 
-B = Build("v", "b")
+BUILD = Build("v", "b")
 
 
 def binaries() -> list[Path]:
@@ -41,12 +41,12 @@ def pair(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Store
         server.stop()
 
 
-def test_a_server_with_too_few_replicas_is_waited_for(pair: tuple[StoreServer, StoreServer]) -> None:
+def test_writer_waits_for_a_server_with_too_few_replicas(pair: tuple[StoreServer, StoreServer]) -> None:
     writer = RedisWriter(pair[0].url)
     writer.define("v", "b", "{}")
-    claimed = writer.claim(B, "t", 1)
-    opened = writer.open(B, 0, claimed.claim)
-    one = group(B, opened, claimed.claim.generation, 1, 1, [change("a", {"n": 1})])
+    claimed = writer.claim(BUILD, "t", 1)
+    opened = writer.open(BUILD, 0, claimed.claim)
+    one = group(BUILD, opened, claimed.claim.generation, 1, 1, [change("a", {"n": 1})])
     pair[0].set("min-replicas-to-write", "1")
     with pytest.raises(ConnectionError, match="NOREPLICAS"):
         writer.write(one)
@@ -55,12 +55,12 @@ def test_a_server_with_too_few_replicas_is_waited_for(pair: tuple[StoreServer, S
     writer.close()
 
 
-def test_a_server_that_is_writing_its_file_anew_is_waited_for(pair: tuple[StoreServer, StoreServer]) -> None:
+def test_writer_waits_for_a_server_that_rewrites_its_file(pair: tuple[StoreServer, StoreServer]) -> None:
     """As it does by itself after it was filled from a primary."""
     server = pair[0]
     writer = RedisWriter(server.url)
     writer.define("v", "b", "{}")
-    writer.claim(B, "t", 1)
+    writer.claim(BUILD, "t", 1)
     writer.close()
     server.kill()
     server.start()
@@ -70,26 +70,26 @@ def test_a_server_that_is_writing_its_file_anew_is_waited_for(pair: tuple[StoreS
         admin.config_set("rdb-key-save-delay", "1000")
         admin.bgrewriteaof()
         assert admin.info("persistence")["aof_rewrite_in_progress"]
-        writer.claim(B, "t", 1)
+        writer.claim(BUILD, "t", 1)
         if admin.info("server").get("server_name") != "valkey":
             assert not admin.info("persistence")["aof_rewrite_in_progress"]
         admin.config_set("rdb-key-save-delay", "0")
     writer.close()
 
 
-async def test_a_primary_that_was_demoted_is_left(pair: tuple[StoreServer, StoreServer]) -> None:
+async def test_writer_leaves_a_demoted_primary(pair: tuple[StoreServer, StoreServer]) -> None:
     """It goes on answering on the same connection, as managed services let it."""
     first, second = pair
     admin = redis.Redis.from_url(first.url)
     writer = RedisWriter(first.url)
     writer.define("v", "b", "{}")
-    claimed = writer.claim(B, "t", 1)
-    opened = writer.open(B, 0, claimed.claim)
-    writer.write(group(B, opened, claimed.claim.generation, 1, 1, [change("a", {"n": 1})]))
+    claimed = writer.claim(BUILD, "t", 1)
+    opened = writer.open(BUILD, 0, claimed.claim)
+    writer.write(group(BUILD, opened, claimed.claim.generation, 1, 1, [change("a", {"n": 1})]))
     before = {id["id"] for id in admin.client_list()}
     admin.replicaof("127.0.0.1", second.port)
     later = group(
-        B, opened, claimed.claim.generation, 2, 2, [change("a", {"n": 2})], follows=Mark(1), new=False
+        BUILD, opened, claimed.claim.generation, 2, 2, [change("a", {"n": 2})], follows=Mark(1), new=False
     )
     with pytest.raises(ReadOnlyError):
         writer.write(later)
@@ -101,36 +101,36 @@ async def test_a_primary_that_was_demoted_is_left(pair: tuple[StoreServer, Store
     await eventually(linked, lambda status: status == "up")
     admin.replicaof("no", "one")
     with pytest.raises(Fenced):
-        writer.open(B, 0, claimed.claim)
+        writer.open(BUILD, 0, claimed.claim)
     mine = {id["id"] for id in admin.client_list()}
     assert mine - before, "the writer made another connection"
     admin.close()
     writer.close()
 
 
-def test_a_history_is_another_one_after_a_promotion(pair: tuple[StoreServer, StoreServer]) -> None:
+def test_history_changes_after_a_promotion(pair: tuple[StoreServer, StoreServer]) -> None:
     first, second = pair
     writer, admin = RedisWriter(first.url), redis.Redis.from_url(first.url)
     writer.define("v", "b", "{}")
-    claimed = writer.claim(B, "t", 1)
+    claimed = writer.claim(BUILD, "t", 1)
     admin.replicaof("127.0.0.1", second.port)
     admin.replicaof("no", "one")
     with pytest.raises(Fenced, match="restarted or failed over"):
-        writer.open(B, 0, claimed.claim)
-    again = writer.claim(B, "t", 1)
+        writer.open(BUILD, 0, claimed.claim)
+    again = writer.claim(BUILD, "t", 1)
     assert again.renewed
     assert again.claim.epoch != claimed.claim.epoch
     admin.close()
     writer.close()
 
 
-def test_a_server_that_forbids_config_is_checked_all_the_same(pair: tuple[StoreServer, StoreServer]) -> None:
+def test_server_that_forbids_config_is_checked_by_info(pair: tuple[StoreServer, StoreServer]) -> None:
     admin = redis.Redis.from_url(pair[0].url)
     admin.acl_setuser("app", enabled=True, passwords=["+secret"], keys=["*"], commands=["+@all", "-config"])
     url = pair[0].url.replace("redis://", "redis://app:secret@")
     writer = RedisWriter(url)
     writer.check()
     writer.define("v", "b", "{}")
-    assert writer.claim(B, "t", 1).claim.generation == 1
+    assert writer.claim(BUILD, "t", 1).claim.generation == 1
     writer.close()
     admin.close()

@@ -59,7 +59,7 @@ def live(writer: WriterStore, view: str) -> Build:
     return build
 
 
-async def test_all_of_a_view_is_on_one_server_and_a_server_that_is_down_takes_only_its_views(
+async def test_server_that_is_down_affects_only_its_own_views(
     servers: Servers,
 ) -> None:
     two = servers[:2]
@@ -117,7 +117,7 @@ async def answer(reader: ReaderStore, user: str) -> dict[str, int]:
             await asyncio.sleep(0.05)
 
 
-async def test_revocation_that_missed_a_server_is_spread_to_it(servers: Servers) -> None:
+async def test_revocation_is_copied_to_a_server_that_missed_it(servers: Servers) -> None:
     two = servers[:2]
     reader = open_reader(urls(two))
     try:
@@ -142,7 +142,7 @@ async def test_revocation_that_missed_a_server_is_spread_to_it(servers: Servers)
         await reader.close()
 
 
-async def test_server_that_may_have_missed_a_revocation_lets_nobody_in(servers: Servers) -> None:
+async def test_tokens_are_rejected_when_the_only_server_may_lack_a_revocation(servers: Servers) -> None:
     two = servers[:2]
     reader, later = open_reader(urls(two)), open_reader(urls(two))
     try:
@@ -170,7 +170,7 @@ async def test_server_that_may_have_missed_a_revocation_lets_nobody_in(servers: 
         await later.close()
 
 
-async def test_one_of_several_that_does_not_answer_keeps_nobody_from_starting(servers: Servers) -> None:
+async def test_start_does_not_wait_for_one_of_several_servers(servers: Servers) -> None:
     silent = f"redis://:hidden@127.0.0.1:{free_port()}/0"
     said: list[str] = []
     await wait_for_stores([servers[0].url, silent], 0.3, said.append)
@@ -199,7 +199,7 @@ async def test_the_epoch_of_a_view_follows_its_own_server(servers: Servers) -> N
         writer.close()
 
 
-async def test_a_new_list_moves_some_views_and_leaves_nothing_behind(servers: Servers) -> None:
+async def test_new_list_of_servers_moves_views_and_leaves_no_keys(servers: Servers) -> None:
     two = servers[:2]
     names = [f"view-{n:02}" for n in range(24)]
     writer, reader = open_writer(urls(two)), open_reader(urls(two))

@@ -13,31 +13,31 @@ from distributary.store.errors import Suspect
 from distributary.store.redis_keys import BuildKeys
 from distributary.store.redis_writer import RedisWriter
 
-B = Build("v", "b")
+BUILD = Build("v", "b")
 
 
-def test_a_log_that_ends_beyond_or_before_the_count_is_suspect(database: Database) -> None:
+def test_build_is_suspect_when_its_log_does_not_end_at_the_count(database: Database) -> None:
     writer = RedisWriter(database.url)
     writer.define("v", "b", "{}")
-    claimed = writer.claim(B, "t", 1)
-    opened = writer.open(B, 0, claimed.claim)
+    claimed = writer.claim(BUILD, "t", 1)
+    opened = writer.open(BUILD, 0, claimed.claim)
     for number in (1, 2):
         follows = Mark(number - 1) if number > 1 else None
         rows = [change("a", {"n": number})]
         writer.write(
-            group(B, opened, claimed.claim.generation, number, number, rows, follows=follows, new=False)
+            group(BUILD, opened, claimed.claim.generation, number, number, rows, follows=follows, new=False)
         )
-    writer.open(B, 0, claimed.claim)
-    admin, names = redis.Redis.from_url(database.url), BuildKeys(B)
+    writer.open(BUILD, 0, claimed.claim)
+    admin, names = redis.Redis.from_url(database.url), BuildKeys(BUILD)
     admin.xadd(names.log, {"n": "1", "b": b""}, id="3-0")
     with pytest.raises(Suspect, match="the log ends at 3-0, the count at 2"):
-        writer.open(B, 0, claimed.claim)
+        writer.open(BUILD, 0, claimed.claim)
     admin.xdel(names.log, "3-0", "2-0")
     with pytest.raises(Suspect, match="the log ends at 1-0, the count at 2"):
-        writer.open(B, 0, claimed.claim)
+        writer.open(BUILD, 0, claimed.claim)
     # The cure: begun anew, from the first record, under another epoch.
-    writer.rebuild(B, claimed.claim.generation, "the store's keys contradict each other")
-    claimed = writer.claim(B, "t", 1)
-    again = writer.open(B, 0, claimed.claim)
+    writer.rebuild(BUILD, claimed.claim.generation, "the store's keys contradict each other")
+    claimed = writer.claim(BUILD, "t", 1)
+    again = writer.open(BUILD, 0, claimed.claim)
     assert again.mark is None
     assert again.epoch != opened.epoch

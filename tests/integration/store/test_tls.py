@@ -104,7 +104,7 @@ async def test_rows_are_written_read_and_followed_by_tls(store: Store) -> None:
 @pytest.mark.parametrize(
     ("option", "host"), [("", "127.0.0.1"), ("ca", "127.0.0.2")], ids=["unknown-ca", "other-name"]
 )
-async def test_a_store_that_cannot_be_verified_is_refused(store: Store, option: str, host: str) -> None:
+async def test_store_with_an_unverified_certificate_is_refused(store: Store, option: str, host: str) -> None:
     url = store.url(*([store.ca] if option else []), *store.client, host=host)
     with pytest.raises(StoreUnavailable, match=r"(?i)certificate verify failed") as refused:
         await wait_for_store(url, 0.5 * LIMIT)

@@ -25,7 +25,7 @@ from distributary.store.redis_reader import RedisReader
 from distributary.store.redis_writer import RedisWriter
 from distributary.store.store_types import Claimed
 
-B = Build("v", "b")
+BUILD = Build("v", "b")
 SUM = View("v", "f", reduce="aggregate", aggregates={"total": "sum(n)", "count": "count()"})
 RECORDS = [Packed(0, i, 1, 1, b"k%d" % (i % 3), b'{"total":1}', False) for i in range(400)]
 
@@ -44,7 +44,7 @@ def server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[StoreServ
 def reducer(writer: RedisWriter, claimed: Claimed) -> Reducer:
     return Reducer(
         writer,
-        B,
+        BUILD,
         0,
         claimed.claim,
         ReducerOptions(view=SUM, rule=rule_of(SUM), write_dead_letters=lambda letters: None),
@@ -60,10 +60,10 @@ async def first(tail: Any) -> Attached:
 
 
 @pytest.mark.parametrize("lost", [1, 200, 3_000])
-async def test_a_cut_log_is_folded_again_exactly(server: StoreServer, lost: int) -> None:
+async def test_build_is_exact_after_the_store_lost_its_last_writes(server: StoreServer, lost: int) -> None:
     writer = RedisWriter(server.url)
     writer.define("v", "b", "{}")
-    one = reducer(writer, writer.claim(B, "t", 1))
+    one = reducer(writer, writer.claim(BUILD, "t", 1))
     one.open()
     reader = RedisReader(server.url)
     tail = reader.tail("v")
@@ -81,7 +81,7 @@ async def test_a_cut_log_is_folded_again_exactly(server: StoreServer, lost: int)
     server.kill()
     server.start()
     writer = RedisWriter(server.url)
-    claimed = writer.claim(B, "t", 1)
+    claimed = writer.claim(BUILD, "t", 1)
     assert claimed.claim.epoch != before.epoch
     one = reducer(writer, claimed)
     one.open()
@@ -91,17 +91,17 @@ async def test_a_cut_log_is_folded_again_exactly(server: StoreServer, lost: int)
     after = await first(tail)
     while after.epoch == before.epoch:
         after = await first(tail)
-    rows = {key: json.loads(row.json) for key, row in (await reader.page(B, 0, 10)).rows}
+    rows = {key: json.loads(row.json) for key, row in (await reader.page(BUILD, 0, 10)).rows}
     assert rows == {f"k{i}": {"total": n, "count": n} for i, n in ((0, 134), (1, 133), (2, 133))}
     await tail.aclose()
     await reader.close()
     writer.close()
 
 
-def test_nothing_is_lost_by_a_plain_kill(server: StoreServer) -> None:
+def test_store_loses_nothing_by_a_plain_kill(server: StoreServer) -> None:
     writer = RedisWriter(server.url)
     writer.define("v", "b", "{}")
-    one = reducer(writer, writer.claim(B, "t", 1))
+    one = reducer(writer, writer.claim(BUILD, "t", 1))
     one.open()
     one.fold(RECORDS[:100])
     server.kill()
@@ -110,8 +110,8 @@ def test_nothing_is_lost_by_a_plain_kill(server: StoreServer) -> None:
         one.fold(RECORDS[100:200])
     with pytest.raises(Fenced):
         one.open()
-    one = reducer(writer, writer.claim(B, "t", 1))
+    one = reducer(writer, writer.claim(BUILD, "t", 1))
     one.open()
     one.fold(RECORDS[100:200])
-    rows = [json.loads(row.json)["count"] for row in writer.rows(B, ["k0", "k1", "k2"]) if row]
+    rows = [json.loads(row.json)["count"] for row in writer.rows(BUILD, ["k0", "k1", "k2"]) if row]
     assert sum(rows) == 200

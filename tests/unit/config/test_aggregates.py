@@ -18,7 +18,7 @@ from distributary.config.aggregates import parse_aggregate
         (r"min(replace(a, '\'', ''))", ("min", r"replace(a, '\'', '')")),
     ],
 )
-def test_good(text: str, parts: tuple[str, str]) -> None:
+def test_parse_aggregate_accepts_one_function(text: str, parts: tuple[str, str]) -> None:
     assert parse_aggregate(text) == parts
 
 
@@ -38,6 +38,6 @@ def test_good(text: str, parts: tuple[str, str]) -> None:
         ("last('a)", "unclosed"),
     ],
 )
-def test_bad(text: str, reason: str) -> None:
+def test_parse_aggregate_rejects_other_strings(text: str, reason: str) -> None:
     with pytest.raises(ValueError, match=reason):
         parse_aggregate(text)

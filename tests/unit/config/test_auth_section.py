@@ -10,7 +10,7 @@ HASH = "sha256:" + "0123456789abcdef" * 4
 SECRET = "hunter2 hunter2 hunter2 hunter2 hunter2"
 
 
-def test_the_section_is_read(load_text: Callable[..., Config]) -> None:
+def test_auth_section_is_loaded(load_text: Callable[..., Config]) -> None:
     text = f"""[auth]
 hmac_secret = "{SECRET}"
 public_keys = ["a.pem"]
@@ -30,13 +30,13 @@ rows = {{ odds = "a = 1" }}
     }
 
 
-def test_keys_of_the_environment_are_added(load_text: Callable[..., Config]) -> None:
+def test_api_keys_from_the_environment_are_added(load_text: Callable[..., Config]) -> None:
     text = f'[auth.keys.a]\nhash = "{HASH}"\n'
     auth = load_text(text, {"DISTRIBUTARY_AUTH_KEYS": f'{{"b": {{"hash": "{HASH}"}}}}'}).auth
     assert set(auth.keys) == {"a", "b"}
 
 
-def test_the_secret_is_never_printed(load_text: Callable[..., Config]) -> None:
+def test_hmac_secret_is_never_printed(load_text: Callable[..., Config]) -> None:
     config = load_text(f'[auth]\nhmac_secret = "{SECRET}"\n')
     said = f"{config!r} {config.effective()}"
     assert "hunter2" not in said
@@ -69,7 +69,7 @@ def test_the_secret_is_never_printed(load_text: Callable[..., Config]) -> None:
         ),
     ],
 )
-def test_mistakes_are_told_without_their_secrets(
+def test_errors_of_the_auth_section_hide_secrets(
     refuse_text: Callable[..., list[str]], text: str, said: str
 ) -> None:
     (line,) = refuse_text(f"[auth]\n{text}\n")
@@ -77,12 +77,12 @@ def test_mistakes_are_told_without_their_secrets(
     assert "hunter2" not in line
 
 
-def test_addresses_of_this_machine_may_be_plain(load_text: Callable[..., Config]) -> None:
+def test_jwks_url_of_this_machine_may_be_http(load_text: Callable[..., Config]) -> None:
     for url in ("http://127.0.0.1:9/keys", "http://localhost/keys", "https://login.example.com/keys"):
         assert load_text(f'[auth]\njwks_url = "{url}"\n').auth.on
 
 
-def test_it_is_off_unless_something_is_set() -> None:
+def test_auth_is_off_without_secrets_and_keys() -> None:
     assert not Auth().on
     assert not Auth(audience="a", issuer="b", default_views="all").on
     assert Auth(keys={"a": "{}"}).on

@@ -17,7 +17,7 @@ FEED = '[[feeds]]\nname = "odds"\ntopic = "sportsbook.odds"\n'
 VIEW = '[[views]]\nname = "odds"\nfeed = "odds"\n'
 
 
-def test_the_smallest_useful_file(load_text: Load) -> None:
+def test_example_file_is_loaded(load_text: Load) -> None:
     config = load_text(EXAMPLE)
     assert config.feeds == (Feed("odds", "sportsbook.odds", "json"),)
     assert config.views == (View("odds", "odds", key="market_id", where="price > 1.0", reduce="merge"),)
@@ -27,13 +27,13 @@ def test_the_smallest_useful_file(load_text: Load) -> None:
     assert config.path == Path.cwd() / "distributary.toml"
 
 
-def test_an_empty_file_is_all_defaults(load_text: Load) -> None:
+def test_empty_file_gives_all_defaults(load_text: Load) -> None:
     assert load_text("") == Config(
         data_dir=Path.cwd() / ".distributary", path=Path.cwd() / "distributary.toml"
     )
 
 
-def test_every_kind_of_value(load_text: Load) -> None:
+def test_values_of_every_kind_are_loaded(load_text: Load) -> None:
     config = load_text(
         f"""
         data_dir = "state"
@@ -87,11 +87,11 @@ def test_every_kind_of_value(load_text: Load) -> None:
     "line",
     ['bootstrap_servers = "a:1, b:2"', '"bootstrap.servers" = "a:1,b:2"', 'bootstrap.servers = "a:1,b:2"'],
 )
-def test_spellings_of_bootstrap_servers(load_text: Load, line: str) -> None:
+def test_bootstrap_servers_has_two_spellings(load_text: Load, line: str) -> None:
     assert load_text(f"[kafka]\n{line}\n").kafka.bootstrap_servers == "a:1,b:2"
 
 
-def test_a_function_as_reduce_rule(load_text: Load) -> None:
+def test_reduce_rule_may_be_a_function(load_text: Load) -> None:
     assert load_text(FEED + VIEW + 'reduce = "my.rules:fold"').views[0].reduce == "my.rules:fold"
 
 
@@ -100,7 +100,9 @@ def test_config_survives_pickling(load_text: Load) -> None:
     assert pickle.loads(pickle.dumps(config)) == config
 
 
-def test_which_file_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_path_environment_and_working_folder_select_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     for name, port in (("distributary", 1), ("named", 2), ("given", 3)):
         Path(f"{name}.toml").write_text(f"[control]\nport = {port}\n")
@@ -109,7 +111,7 @@ def test_which_file_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert load(Path("given.toml"), {"DISTRIBUTARY_CONFIG": "named.toml"}).control.port == 3
 
 
-def test_files_of_tls_are_relative_to_the_file(tmp_path: Path) -> None:
+def test_tls_files_are_relative_to_the_file(tmp_path: Path) -> None:
     file = tmp_path / "deep" / "distributary.toml"
     file.parent.mkdir()
     file.write_text('[control]\ntls_certificate = "tls/a.pem"\ntls_key = "/etc/a.key"\n')
@@ -128,7 +130,7 @@ def test_data_dir_is_relative_to_the_file(tmp_path: Path) -> None:
     assert load(file, {"DISTRIBUTARY_DATA_DIR": "/var/x"}).data_dir == Path("/var/x")
 
 
-def test_a_missing_file_says_where_and_shows_an_example(
+def test_missing_file_error_shows_its_path_and_an_example(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -140,9 +142,7 @@ def test_a_missing_file_says_where_and_shows_an_example(
     assert isinstance(caught.value, ConfigError)
 
 
-def test_only_the_default_file_may_miss_when_none_is_required(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_only_the_default_file_may_be_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     config = load(env={"DISTRIBUTARY_CONTROL_PORT": "81"}, required=False)
     assert (config.path, config.control.port, config.data_dir) == (None, 81, tmp_path / ".distributary")
@@ -152,7 +152,7 @@ def test_only_the_default_file_may_miss_when_none_is_required(
         load(env={"DISTRIBUTARY_CONFIG": "x.toml"}, required=False)
 
 
-def test_unreadable_files(tmp_path: Path) -> None:
+def test_unreadable_file_is_reported(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="cannot read"):
         load(tmp_path, {})
     file = tmp_path / "d.toml"
@@ -161,7 +161,7 @@ def test_unreadable_files(tmp_path: Path) -> None:
         load(file, {})
 
 
-def test_unknown_feed_and_view_by_name(load_text: Load) -> None:
+def test_unknown_feed_or_view_is_reported_with_the_closest_name(load_text: Load) -> None:
     config = load_text(EXAMPLE)
     with pytest.raises(ConfigError) as caught:
         config.view("ods")
@@ -170,7 +170,7 @@ def test_unknown_feed_and_view_by_name(load_text: Load) -> None:
         config.feed("zzz")
 
 
-def test_origins(load_text: Load) -> None:
+def test_effective_settings_have_their_origin(load_text: Load) -> None:
     text = f'[kafka]\nport = 1\n[kafka.properties]\na.b = "1"\nc = "1"\n{FEED}'
     env = {"DISTRIBUTARY_STORE_PORT": "2", "DISTRIBUTARY_KAFKA_PROPERTIES": "c=2"}
     rows = {row.key: row for row in load_text(text, env, control__port="3").effective()}
@@ -184,7 +184,7 @@ def test_origins(load_text: Load) -> None:
     assert (rows["publisher.ping_interval"].text, rows["publisher.ping_interval"].value) == ('"25 s"', 25.0)
 
 
-def test_parse_views_toml_and_json_alike() -> None:
+def test_parse_views_accepts_toml_and_json() -> None:
     toml = VIEW + 'reduce = "aggregate"\nwindow = "1 minute"\n[views.aggregates]\nn = "count()"\n'
     json = """{"views": [{"name": "odds", "feed": "odds", "reduce": "aggregate", "window": 60, "ttl": null,
                "aggregates": {"n": "count()"}}]}"""
@@ -208,7 +208,7 @@ def test_parse_views_toml_and_json_alike() -> None:
         ('{"views": ' + "[" * 100_000, "v.toml: invalid JSON: nested too deeply, or a number is too long"),
     ],
 )
-def test_parse_views_refuses(text: str, said: str) -> None:
+def test_parse_views_reports_errors(text: str, said: str) -> None:
     with pytest.raises(ConfigError) as caught:
         parse_views(text, ["odd"], file="v.toml")
     assert caught.value.message == said

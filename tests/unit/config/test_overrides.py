@@ -62,7 +62,7 @@ BY_KEY = {
 
 
 @pytest.mark.parametrize("setting", [s for s in SETTINGS if s.name != "name"], ids=lambda s: s.key)
-def test_every_setting_by_environment(load_text: Load, setting: Any) -> None:
+def test_every_setting_can_be_set_by_environment(load_text: Load, setting: Any) -> None:
     text = BY_KEY.get(setting.key) or BY_KEY.get(setting.name) or TEXTS.get(setting.info.kind)
     text = text or (
         setting.info.choices[-1]
@@ -89,20 +89,20 @@ def test_every_setting_by_environment(load_text: Load, setting: Any) -> None:
         assert rows[key].value == ("***" if setting.info.hidden else text)
 
 
-def test_environment_wins_over_file_and_options_over_both(load_text: Load) -> None:
+def test_environment_overrides_file_and_options_override_both(load_text: Load) -> None:
     file, env = "[control]\nport = 1\n", {"DISTRIBUTARY_CONTROL_PORT": "2"}
     assert load_text(file).control.port == 1
     assert load_text(file, env).control.port == 2
     assert load_text(file, env, control__port="3").control.port == 3
 
 
-def test_tables_are_added_to(load_text: Load) -> None:
+def test_variable_adds_entries_to_a_table(load_text: Load) -> None:
     file = '[kafka.properties]\na = "1"\nb = "1"\n'
     env = {"DISTRIBUTARY_KAFKA_PROPERTIES": "b=2, c=x=(1,2)"}
     assert load_text(file, env).kafka.properties == {"a": "1", "b": "2", "c": "x=(1,2)"}
 
 
-def test_optional_settings_can_be_unset(load_text: Load) -> None:
+def test_variable_can_unset_an_optional_setting(load_text: Load) -> None:
     file = FILE + 'ttl = "1h"\nwhere = "a"\n'
     env = {"DISTRIBUTARY_VIEWS_MY_ODDS_TTL": "never", "DISTRIBUTARY_VIEWS_MY_ODDS_WHERE": ""}
     view = load_text(file, env).views[0]
@@ -122,30 +122,30 @@ def test_optional_settings_can_be_unset(load_text: Load) -> None:
         ("DISTRIBUTARY_KAFKA_PROPERTIES", "expected a JSON object, or name=value pairs separated by commas"),
     ],
 )
-def test_bad_variables(refuse_text: Refuse, name: str, said: str) -> None:
+def test_invalid_variable_is_reported(refuse_text: Refuse, name: str, said: str) -> None:
     assert refuse_text(FILE, {name: "x"}) == [f"environment: {name}: {said}"]
 
 
-def test_the_name_of_a_view_cannot_be_changed(refuse_text: Refuse) -> None:
+def test_variable_cannot_change_the_name_of_a_view(refuse_text: Refuse) -> None:
     (line,) = refuse_text(FILE, {"DISTRIBUTARY_VIEWS_MY_ODDS_NAME": "x"})
     assert "matches no setting" in line
 
 
-def test_other_variables_are_left_alone(load_text: Load) -> None:
+def test_variables_that_are_not_settings_are_ignored(load_text: Load) -> None:
     names = ["CACHE", "STORE_SERVER", "CONFIG", "STACK", "IVY_SETTINGS", "TEST_X", "FAULT_Y"]
     env = {f"DISTRIBUTARY_{name}": "x" for name in names} | {"PATH": "x", "DISTRIBUTARYX": "x"}
     env["DISTRIBUTARY_CONFIG"] = "distributary.toml"
     assert load_text("", env).origins == {}
 
 
-def test_a_variable_that_may_mean_two_views(refuse_text: Refuse, load_text: Load) -> None:
+def test_variable_that_matches_two_views_is_ambiguous(refuse_text: Refuse, load_text: Load) -> None:
     file = FILE + '[[views]]\nname = "my_odds"\nfeed = "my-odds"\n'
     (line,) = refuse_text(file, {"DISTRIBUTARY_VIEWS_MY_ODDS_TTL": "1h"})
     assert "may refer to views.my-odds.ttl and views.my_odds.ttl" in line
     assert load_text(file).view("my_odds").ttl is None
 
 
-def test_bad_options(refuse_text: Refuse) -> None:
+def test_invalid_option_is_reported(refuse_text: Refuse) -> None:
     assert refuse_text("", control__prot="1") == [
         'option: control.prot: matches no setting (did you mean "control.port"?)'
     ]

@@ -24,7 +24,7 @@ def lax() -> object:
     os.umask(before)
 
 
-def test_a_secret_is_made_once_for_nobody_else(tmp_path: Path) -> None:
+def test_secret_is_created_once_and_private(tmp_path: Path) -> None:
     file = tmp_path / "secrets" / "store"
     assert secret_file(file, lambda: "first") == "first"
     assert secret_file(file, lambda: "second") == "first"
@@ -32,7 +32,7 @@ def test_a_secret_is_made_once_for_nobody_else(tmp_path: Path) -> None:
     assert [path.name for path in file.parent.iterdir()] == ["store"]
 
 
-def test_all_that_make_a_secret_at_once_get_the_same(tmp_path: Path) -> None:
+def test_concurrent_creators_of_a_secret_get_the_same(tmp_path: Path) -> None:
     with ThreadPoolExecutor(8) as pool:
         found = pool.map(lambda n: secret_file(tmp_path / "s", lambda: f"secret {n}"), range(40))
         assert len(set(found)) == 1
@@ -40,7 +40,7 @@ def test_all_that_make_a_secret_at_once_get_the_same(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("loose", [0o644, 0o640, 0o604, 0o620, 0o602])
-def test_a_secret_that_others_can_read_or_change_is_refused(tmp_path: Path, loose: int) -> None:
+def test_secret_that_others_can_read_or_change_is_rejected(tmp_path: Path, loose: int) -> None:
     file = tmp_path / "token"
     secret_file(file, lambda: "hush")
     file.chmod(loose)
@@ -52,7 +52,7 @@ def test_a_secret_that_others_can_read_or_change_is_refused(tmp_path: Path, loos
     assert read_secret(file) == "hush"
 
 
-def test_a_file_that_is_no_secret_is_refused(tmp_path: Path) -> None:
+def test_file_that_is_not_a_secret_is_rejected(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     write_private(tmp_path / "empty", " \n")
     write_private(tmp_path / "binary", "\xff", encoding="latin-1")
@@ -63,11 +63,11 @@ def test_a_file_that_is_no_secret_is_refused(tmp_path: Path) -> None:
         secret_file(tmp_path / "empty" / "below", lambda: "new")
 
 
-def test_there_is_none_before_it_is_made(tmp_path: Path) -> None:
+def test_read_secret_returns_none_before_it_is_created(tmp_path: Path) -> None:
     assert read_secret(tmp_path / "none") is None
 
 
-def test_a_private_file_replaces_one_that_was_not(tmp_path: Path) -> None:
+def test_write_private_replaces_a_readable_file(tmp_path: Path) -> None:
     (tmp_path / "conf").write_text("old")
     (tmp_path / "conf").chmod(0o644)
     write_private(tmp_path / "conf", "new\n")
@@ -75,7 +75,7 @@ def test_a_private_file_replaces_one_that_was_not(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["conf"]
 
 
-def test_a_private_folder_is_ours_and_no_link(tmp_path: Path) -> None:
+def test_private_folder_is_neither_a_link_nor_shared(tmp_path: Path) -> None:
     assert private_folder(tmp_path / "new")
     assert mode(tmp_path / "new") == 0o700
     (tmp_path / "loose").mkdir(mode=0o755)

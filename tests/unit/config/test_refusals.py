@@ -19,7 +19,7 @@ TICKS = '[[feeds]]\nname = "ticks"\ntopic = "t"\n'
 VIEW = FEED + '[[views]]\nname = "odds"\nfeed = "odds"\n'  # the next line is 7
 
 
-def test_the_message_of_the_brief(refuse_text: Refuse) -> None:
+def test_error_names_file_line_and_closest_key(refuse_text: Refuse) -> None:
     assert refuse_text(VIEW + 'reduec = "merge"') == [
         'distributary.toml:7: views.odds.reduec: unknown key (did you mean "reduce"?)'
     ]
@@ -129,11 +129,11 @@ def test_the_message_of_the_brief(refuse_text: Refuse) -> None:
          '7: views.odds.ttl: expected a duration such as 30, "500 ms", "30 s", "5 minutes" or "1h"'),
     ],
 )  # fmt: skip
-def test_one_mistake_one_line(refuse_text: Refuse, text: str, said: str) -> None:
+def test_each_error_is_one_line(refuse_text: Refuse, text: str, said: str) -> None:
     assert refuse_text(text) == [f"distributary.toml:{said}"]
 
 
-def test_all_mistakes_together_in_the_order_of_the_file(refuse_text: Refuse) -> None:
+def test_all_errors_are_reported_in_the_order_of_the_file(refuse_text: Refuse) -> None:
     text = "[stroe]\n[kafka]\nprot = 1\nport = 0\n" + VIEW + 'tll = 1\nwindow = "x"\n'
     lines = refuse_text(text, {"DISTRIBUTARY_STORE_PORT": "x"})
     assert [line.split(": ")[:2] for line in lines] == [
@@ -146,7 +146,7 @@ def test_all_mistakes_together_in_the_order_of_the_file(refuse_text: Refuse) -> 
     ]
 
 
-def test_a_refused_feed_is_no_second_mistake_in_its_views(refuse_text: Refuse) -> None:
+def test_invalid_feed_is_not_reported_again_for_its_views(refuse_text: Refuse) -> None:
     lines = refuse_text('[[feeds]]\nname = "odds"\n[[views]]\nname = "v"\nfeed = "odds"\n')
     assert len(lines) == 1
     assert "feeds.odds.topic" in lines[0]
@@ -155,14 +155,14 @@ def test_a_refused_feed_is_no_second_mistake_in_its_views(refuse_text: Refuse) -
 @pytest.mark.parametrize(
     ("text", "line"), [("[kafka]\nport = ", 2), ("a = 1\na = 2", 2), ("[kafka\n", 1), ('x = """\n\n', 2)]
 )
-def test_syntax_errors_have_their_line(refuse_text: Refuse, text: str, line: int) -> None:
+def test_syntax_error_has_its_line(refuse_text: Refuse, text: str, line: int) -> None:
     lines = refuse_text(text)
     assert len(lines) == 1
     assert lines[0].startswith(f"distributary.toml:{line}: invalid TOML: ")
     assert "at line" not in lines[0]
 
 
-def test_the_error_carries_its_parts_and_survives_pickling(load_text: Callable[..., object]) -> None:
+def test_error_has_problems_and_survives_pickling(load_text: Callable[..., object]) -> None:
     with pytest.raises(ConfigError) as caught:
         load_text("[kafka]\nprot = 1")
     assert caught.value.code == "config"
@@ -171,18 +171,18 @@ def test_the_error_carries_its_parts_and_survives_pickling(load_text: Callable[.
     assert (again.message, again.problems) == (caught.value.message, caught.value.problems)
 
 
-def test_long_word_is_compared_with_none() -> None:
+def test_long_word_is_not_compared() -> None:
     began = time.process_time()
     assert nearest("views" * 20_000, ["views", "view"]) == ""
     assert time.process_time() - began < 1
 
 
 @pytest.mark.parametrize("pattern", ["(" * 5_000, "a{99999999999999999999}"])
-def test_pattern_that_is_too_much_is_refused(refuse_text: Refuse, pattern: str) -> None:
+def test_pattern_that_cannot_be_compiled_is_reported(refuse_text: Refuse, pattern: str) -> None:
     (line,) = refuse_text(f'[naming]\ntopics = "{pattern}"\n')
     assert "expected a regular expression" in line
 
 
-def test_variable_that_is_nested_too_deep_is_refused(refuse_text: Refuse) -> None:
+def test_variable_that_is_nested_too_deeply_is_reported(refuse_text: Refuse) -> None:
     (line,) = refuse_text("", {"DISTRIBUTARY_KAFKA_PROPERTIES": '{"a":' * 100_000})
     assert "nested too deeply" in line

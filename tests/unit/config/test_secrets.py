@@ -21,7 +21,7 @@ from distributary.errors import ConfigError
         ("plain text", "plain text"),
     ],
 )
-def test_passwords_in_addresses(url: str, shown: str) -> None:
+def test_passwords_in_urls_are_masked(url: str, shown: str) -> None:
     assert mask_text(url) == shown
 
 
@@ -33,7 +33,7 @@ def test_passwords_in_addresses(url: str, shown: str) -> None:
         *("spark.hadoop.fs.s3a.secret.key", "spark.kubernetes.authenticate.oauthToken"),
     ],
 )
-def test_secret_properties(name: str) -> None:
+def test_secret_properties_are_masked(name: str) -> None:
     assert is_secret(name)
     for value in ("hunter2", "12345678", "HUNTER"):
         assert mask_property(name, value) == "***"
@@ -42,11 +42,11 @@ def test_secret_properties(name: str) -> None:
 @pytest.mark.parametrize(
     "name", ["spark.hadoop.fs.azure.account.key.a.blob.core.windows.net", "bearer.auth", "vendor.thing", "x"]
 )
-def test_property_that_nobody_knows_is_hidden(name: str) -> None:
+def test_unknown_property_is_masked(name: str) -> None:
     assert mask_property(name, "hunter2") == "***"
 
 
-def test_private_key_is_hidden_whatever_its_name() -> None:
+def test_private_key_is_masked_under_any_name() -> None:
     assert mask_property("ssl.keystore.location", "-----BEGIN PRIVATE KEY-----\nhunter2") == "***"
 
 
@@ -98,7 +98,7 @@ def test_errors_do_not_repeat_secrets(tmp_path: Path, url: str) -> None:
     assert "hunter2" not in str(caught.value)
 
 
-def test_long_text_is_masked_in_no_time() -> None:
+def test_long_string_is_masked_quickly() -> None:
     began = time.process_time()
     assert mask_text("a" * 200_000) == "a" * 200_000
     assert time.process_time() - began < 1

@@ -15,7 +15,7 @@ def test_every_field_of_a_section_feed_topic_and_view_is_a_setting() -> None:
         assert [s.name for s in GROUPS[name]] == [f.name for f in dataclasses.fields(cls)]
 
 
-def test_defaults_keep_their_own_bounds_and_checks() -> None:
+def test_defaults_pass_their_own_checks() -> None:
     for setting in SETTINGS:
         if setting.required:
             continue
@@ -23,14 +23,14 @@ def test_defaults_keep_their_own_bounds_and_checks() -> None:
         assert convert(setting, raw) == setting.default, setting.key
 
 
-def test_examples_are_good_and_not_the_default() -> None:
+def test_examples_are_valid_and_differ_from_the_default() -> None:
     for setting in SETTINGS:
         if setting.info.example:
             raw = tomllib.loads(f"x = {setting.info.example}")["x"]
             assert convert(setting, raw) != setting.default, setting.key
 
 
-def test_environment_names_are_one_for_one() -> None:
+def test_environment_names_are_unique() -> None:
     names = [setting.env for setting in SETTINGS]
     assert len(set(names)) == len(names)
     assert "DISTRIBUTARY_KAFKA_BOOTSTRAP_SERVERS" in names
@@ -38,14 +38,14 @@ def test_environment_names_are_one_for_one() -> None:
     assert VIEW[0].env_of("my-odds.x") == "DISTRIBUTARY_VIEWS_MY_ODDS_X_NAME"
 
 
-def test_required_settings() -> None:
+def test_only_names_feeds_and_topics_are_required() -> None:
     required = [s.key for s in SETTINGS if s.required]
     names = ("topics.name", "feeds.name", "feeds.topic", "views.name", "views.feed")
     assert required == [name.replace(".", ".<name>.") for name in names]
     assert not any(s.required for s in FEED if s.name == "format")
 
 
-def test_the_defaults_that_were_agreed() -> None:
+def test_defaults_are_the_documented_ones() -> None:
     agreed = {
         "data_dir": ".distributary",
         "kafka.port": 9092,

@@ -57,9 +57,9 @@ url = 'redis://#'
         (("nowhere", "x"), None),
     ],
 )
-def test_line_of_every_key(path: Path, line: int | None) -> None:
+def test_every_key_has_its_line(path: Path, line: int | None) -> None:
     assert Lines(TEXT).find(path) == line
 
 
-def test_windows_line_ends() -> None:
+def test_lines_are_found_with_windows_line_ends() -> None:
     assert Lines("[kafka]\r\nport = 1\r\n").find(("kafka", "port")) == 2

@@ -34,7 +34,7 @@ from distributary.config.units import (
         (0, 0.0),
     ],
 )
-def test_durations_as_people_write_them(text: str | float, seconds: float) -> None:
+def test_parse_duration_accepts_numbers_with_units(text: str | float, seconds: float) -> None:
     assert parse_duration(text) == seconds
 
 
@@ -42,7 +42,7 @@ def test_durations_as_people_write_them(text: str | float, seconds: float) -> No
     "text",
     ["", "s", "-1 s", "1 parsec", "1,5 s", "1 h 30", "1e3 s", "٣ s", -1, float("nan"), float("inf"), 10**400],
 )
-def test_bad_durations_are_refused(text: str | float) -> None:
+def test_parse_duration_rejects_other_strings(text: str | float) -> None:
     with pytest.raises(ValueError, match="expected a duration"):
         parse_duration(text)
 
@@ -53,7 +53,7 @@ def test_duration_round_trips_exactly(seconds: float) -> None:
 
 
 @given(st.integers(0, 10**9), st.sampled_from(["ms", "s", "minutes", "h"]))
-def test_written_duration_round_trips(count: int, unit: str) -> None:
+def test_formatted_duration_is_parsed_back(count: int, unit: str) -> None:
     seconds = count * {"ms": 0.001, "s": 1, "minutes": 60, "h": 3600}[unit]
     if seconds <= MAX_DURATION:
         read = parse_duration(f"{count} {unit}")
@@ -70,12 +70,12 @@ def test_durations_are_printed_in_the_largest_whole_unit() -> None:
     ("text", "size"),
     [(65536, 65536), ("64k", 65536), ("1 MiB", 1 << 20), ("2g", 2 << 30), ("1.5 KiB", 1536), ("7 b", 7)],
 )
-def test_sizes_as_people_write_them(text: str | int, size: int) -> None:
+def test_parse_size_accepts_numbers_with_units(text: str | int, size: int) -> None:
     assert parse_size(text) == size
 
 
 @pytest.mark.parametrize("text", ["", "k", "-1", -1, "1.5", "0.3k", "1 TiB", "1 MB"])
-def test_bad_sizes_are_refused(text: str | int) -> None:
+def test_parse_size_rejects_other_strings(text: str | int) -> None:
     with pytest.raises(ValueError, match=r"expected|KiB|MiB"):
         parse_size(text)
 
@@ -85,7 +85,7 @@ def test_size_round_trips_exactly(size: int) -> None:
     assert parse_size(format_size(size)) == size
 
 
-def test_start_gives_equal_text_for_equal_moments() -> None:
+def test_parse_start_returns_equal_strings_for_equal_times() -> None:
     paris = timezone(timedelta(hours=2))
     spellings: list[str | date] = [
         "2026-05-01T08:00:00Z",
@@ -101,6 +101,6 @@ def test_start_gives_equal_text_for_equal_moments() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "latest", "Now", "yesterday", "2026-13-01", "0001-01-01T00:00+05:00"])
-def test_bad_start_is_refused(text: str) -> None:
+def test_parse_start_rejects_other_strings(text: str) -> None:
     with pytest.raises(ValueError, match="expected"):
         parse_start(text)

@@ -13,35 +13,35 @@ VIEWS = TEXT.filter(bool)
 
 
 @given(VIEWS, TEXT)
-def test_a_filter_comes_back(view: str, where: str) -> None:
+def test_filter_is_decoded_from_its_channel(view: str, where: str) -> None:
     assert decode_channel(encode_channel(view, where=where))[:3] == (view, where, None)
 
 
 @given(VIEWS, st.lists(TEXT, min_size=1, max_size=5))
-def test_keys_come_back(view: str, keys: list[str]) -> None:
+def test_keys_are_decoded_from_their_channel(view: str, keys: list[str]) -> None:
     found = decode_channel(encode_channel(view, keys=keys))
     assert (found.view, found.where) == (view, None)
     assert set(found.keys or ()) == set(keys)
 
 
 @given(VIEWS)
-def test_a_whole_view_comes_back(view: str) -> None:
+def test_whole_view_is_decoded_from_its_channel(view: str) -> None:
     assert decode_channel(encode_channel(view))[:3] == (view, None, None)
 
 
 @given(VIEWS, st.none() | TEXT, TEXT)
-def test_fields_come_back(view: str, where: str | None, fields: str) -> None:
+def test_fields_are_decoded_from_their_channel(view: str, where: str | None, fields: str) -> None:
     found = decode_channel(encode_channel(view, where, fields=fields))
     assert (found.view, found.where, found.fields) == (view, where, fields)
 
 
 @given(VIEWS, st.none() | TEXT, TEXT, st.integers(1, 9_999))
-def test_an_order_comes_back(view: str, where: str | None, order: str, limit: int) -> None:
+def test_order_is_decoded_from_its_channel(view: str, where: str | None, order: str, limit: int) -> None:
     found = decode_channel(encode_channel(view, where, order=order, limit=limit))
     assert found == (view, where, None, None, order, str(limit))
 
 
-def test_the_forms_people_write() -> None:
+def test_decode_accepts_every_documented_form() -> None:
     assert encode_channel("odds") == "odds"
     assert encode_channel("odds", where="sport = 'football'") == "odds?where=sport%20%3D%20'football'"
     assert encode_channel("odds", keys=["a", "b"]) == "odds?keys=a,b"
@@ -67,18 +67,18 @@ def test_the_forms_people_write() -> None:
         ("q:odds:1234", "registered channel"),
     ],
 )
-def test_a_bad_name_says_why(name: str, said: str) -> None:
+def test_invalid_channel_name_is_rejected_with_a_reason(name: str, said: str) -> None:
     with pytest.raises(BadQuery, match=said):
         decode_channel(name)
 
 
 @pytest.mark.parametrize(("where", "keys"), [("a = 1", ["k"]), (None, [])])
-def test_a_query_without_a_name(where: str | None, keys: list[str]) -> None:
+def test_encode_rejects_keys_with_a_filter_and_no_keys(where: str | None, keys: list[str]) -> None:
     with pytest.raises(BadQuery):
         encode_channel("odds", where, keys)
 
 
-def test_registered_names() -> None:
+def test_registered_channel_name_is_decoded() -> None:
     query = Query.parse("odds", "a = 1")
     assert decode_registered(query.channel) == ("odds", query.id, None)
     assert decode_registered(with_fields(query.channel, "a,b:c")) == ("odds", query.id, "a,b:c")

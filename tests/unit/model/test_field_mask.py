@@ -29,17 +29,17 @@ ROW = b'{"a":1.50,"b":{"c":[1,{"d":2.0}],"e":null,"x":"\\u00e9"},"f.g":123456789
         ("none,a.b,b.c.d,b.none", b"{}"),
     ],
 )
-def test_values_are_cut_out_as_they_stand(fields: str, row: bytes) -> None:
+def test_project_keeps_values_byte_for_byte(fields: str, row: bytes) -> None:
     assert parse_fields(fields).project(ROW) == row
 
 
-def test_equal_choices_have_equal_text() -> None:
+def test_equal_field_masks_have_equal_text() -> None:
     assert parse_fields("b.c,a,b.d") == parse_fields("b.d, `a`, b.c, a")
     assert parse_fields("b,b.c").text == parse_fields("b").text
     assert parse_fields("a.b").text != parse_fields("`a.b`").text
 
 
-def test_a_row_that_is_no_object_has_no_fields() -> None:
+def test_project_of_a_row_that_is_not_an_object_is_empty() -> None:
     assert parse_fields("a").project(b"[1]") == b"{}"
 
 
@@ -57,7 +57,7 @@ def test_a_row_that_is_no_object_has_no_fields() -> None:
         (".".join("a" * 33), "too much"),
     ],
 )
-def test_mistakes_are_told_with_their_place(fields: str, said: str) -> None:
+def test_parse_error_names_the_character(fields: str, said: str) -> None:
     with pytest.raises(BadQuery, match=said) as caught:
         parse_fields(fields)
     assert caught.value.hint
@@ -85,14 +85,14 @@ def _wanted(row: Any, paths: list[list[str]]) -> dict[str, Any]:
 
 
 @given(st.dictionaries(NAMES, ROWS, max_size=4), PATHS)
-def test_any_row_any_fields(row: dict[str, Any], paths: list[list[str]]) -> None:
+def test_project_agrees_with_the_reference_on_any_row(row: dict[str, Any], paths: list[list[str]]) -> None:
     text = ",".join(".".join("`" + name.replace("`", "``") + "`" for name in path) for path in paths)
     found = parse_fields(text).project(json.dumps(row).encode())
     assert json.loads(found) == _wanted(row, paths)
 
 
 @given(st.lists(st.dictionaries(NAMES, ROWS, max_size=4), min_size=1, max_size=5), PATHS)
-def test_changes_of_these_fields_fold_to_the_row_with_these_fields(
+def test_projected_changes_fold_to_the_projected_row(
     rows: list[dict[str, Any]], paths: list[list[str]]
 ) -> None:
     """Rows one after the other, each told as a reducer tells it: what changed and what went away."""
@@ -106,6 +106,6 @@ def test_changes_of_these_fields_fold_to_the_row_with_these_fields(
         assert held == _wanted(new, paths)
 
 
-def test_name_with_half_a_character_is_refused() -> None:
+def test_name_with_a_lone_surrogate_is_rejected() -> None:
     with pytest.raises(BadQuery, match="invalid Unicode"):
         parse_fields("price,\ud800")

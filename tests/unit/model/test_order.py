@@ -37,7 +37,7 @@ SCALARS = st.one_of(
         ("desc desc", (By(("desc",), True),)),
     ],
 )
-def test_what_can_be_read(text: str, by: tuple[By, ...]) -> None:
+def test_parse_order_accepts_fields_and_directions(text: str, by: tuple[By, ...]) -> None:
     assert parse_order(text, "10") == Order(by, 10)
 
 
@@ -59,12 +59,12 @@ def test_what_can_be_read(text: str, by: tuple[By, ...]) -> None:
         ("a", "9" * 30, "not a number of rows"),
     ],
 )
-def test_what_cannot_is_told_with_its_place(text: str, limit: str | int, said: str) -> None:
+def test_parse_order_error_names_the_character(text: str, limit: str | int, said: str) -> None:
     with pytest.raises(BadQuery, match=said.replace("'", ".")):
         parse_order(text, limit)
 
 
-def test_both_or_none() -> None:
+def test_order_and_limit_require_each_other() -> None:
     assert order_of(None, None) is None
     assert order_of("a", 3) == Order((By(("a",)),), 3)
     for order, limit in ((None, 3), ("a", None)):
@@ -72,7 +72,7 @@ def test_both_or_none() -> None:
             order_of(order, limit)
 
 
-def test_a_query_has_its_order_in_its_normal_form() -> None:
+def test_normal_form_of_a_query_contains_its_order() -> None:
     plain = Query.parse("odds", "a = 1")
     query = plain.ordered(parse_order("score.home desc, b", 5))
     assert query.id != plain.id
@@ -108,7 +108,7 @@ def compare(a: Any, b: Any, descending: bool) -> int:
     st.booleans(),
     st.booleans(),
 )
-def test_against_plain_words(rows: list[tuple[Any, Any, bool]], first: bool, second: bool) -> None:
+def test_rank_agrees_with_the_reference(rows: list[tuple[Any, Any, bool]], first: bool, second: bool) -> None:
     order = Order((By(("a",), first), By(("b", "c"), second)), 3)
     keyed = {}
     for n, (a, c, there) in enumerate(rows):
@@ -123,7 +123,7 @@ def test_against_plain_words(rows: list[tuple[Any, Any, bool]], first: bool, sec
     assert sorted(keyed, key=lambda key: order.rank(key, keyed[key][0])) == expected
 
 
-def test_numbers_are_exact_and_what_is_no_object_comes_last() -> None:
+def test_rank_compares_numbers_exactly_and_puts_non_objects_last() -> None:
     order = parse_order("n desc", 3)
     rows = {
         "a": b'{"n":9007199254740993}',

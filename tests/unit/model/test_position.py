@@ -22,7 +22,7 @@ def test_position_rejects_other_strings(text: str) -> None:
 
 
 @given(st.integers(0, 2**63), st.integers(0, 10**6))
-def test_a_mark_reads_back(offset: int, part: int) -> None:
+def test_mark_is_read_back(offset: int, part: int) -> None:
     assert Mark.parse(str(Mark(offset, part))) == Mark(offset, part)
 
 

@@ -10,7 +10,7 @@ from distributary.model.query import Query
 from distributary.model.query_params import ChannelQuery, channel_query, parse_channel
 
 
-def test_forms() -> None:
+def test_query_params_accept_every_form() -> None:
     assert parse_channel("odds").query == Query("odds")
     assert parse_channel("odds?where=a%20%3D%201").query == Query.parse("odds", "a = 1")
     assert parse_channel("odds?keys=a,b%2Cc&key=d").query == Query.of_keys("odds", ["a", "b,c", "d"])
@@ -26,7 +26,7 @@ def test_forms() -> None:
         *("odds?order=a", "odds?limit=1", "odds?order=a&limit=0", "odds?order=a+b&limit=1"),
     ],
 )
-def test_what_cannot_be_read(name: str) -> None:
+def test_invalid_query_params_are_rejected(name: str) -> None:
     with pytest.raises(BadQuery):
         parse_channel(name)
 

@@ -30,20 +30,20 @@ from distributary.model.query_plan import MAX_BRANCHES, plans
         (" or ".join(f"a{n} = 1" for n in range(MAX_BRANCHES + 1)), [[]], False),
     ],
 )
-def test_plans(where: str, steps: list[list[str]], exact: bool) -> None:
+def test_plans_use_equalities_before_ranges(where: str, steps: list[list[str]], exact: bool) -> None:
     made = plans(7, Query.parse("v", where))
     assert [[".".join(step.path) for step in plan.steps] for plan in made] == steps
     assert all(plan.exact is exact and plan.number == 7 for plan in made)
 
 
-def test_keys_come_first_and_the_filter_is_checked() -> None:
+def test_plan_of_a_query_by_key_tests_its_filter() -> None:
     (plan,) = plans(1, Query.of_keys("v", ["k", "l"]))
     assert plan.exact
     (plan,) = plans(1, Query.of_keys("v", ["k"]).narrowed("a = 1"))
     assert (len(plan.steps), plan.exact, plan.names()) == (1, False, {"a"})
 
 
-def test_names_are_those_of_top_level_fields() -> None:
+def test_plan_names_top_level_fields() -> None:
     names = set[str]().union(
         *(plan.names() for plan in plans(1, Query.parse("v", "a.x = 1 or b > 1 and c is null")))
     )

@@ -17,14 +17,16 @@ VIEWS = st.text("abcdefgh-_", min_size=1, max_size=12)
 
 
 @given(ADDRESSES, VIEWS, st.randoms())
-def test_the_order_of_the_list_means_nothing(addresses: list[str], view: str, random: object) -> None:
+def test_shard_does_not_depend_on_the_order_of_the_list(
+    addresses: list[str], view: str, random: object
+) -> None:
     mixed = list(addresses)
     random.shuffle(mixed)  # type: ignore[attr-defined]
     assert shard_of(view, mixed) == shard_of(view, addresses)
 
 
 @given(ADDRESSES, VIEWS)
-def test_a_server_that_is_added_takes_views_only_for_itself(addresses: list[str], view: str) -> None:
+def test_added_server_only_takes_views(addresses: list[str], view: str) -> None:
     added = "redis://another:6379/0"
     assert shard_of(view, [*addresses, added]) in (added, shard_of(view, addresses))
 
@@ -35,7 +37,7 @@ def test_views_are_spread_evenly() -> None:
     assert all(800 < found[address] < 1_200 for address in addresses), found
 
 
-def test_a_view_stays_where_it_is_from_release_to_release() -> None:
+def test_shard_of_a_view_is_the_same_in_every_release() -> None:
     addresses = ["redis://a:6379/0", "redis://b:6379/0", "redis://c:6379/0"]
     assert [shard_of(view, addresses)[8] for view in ("odds", "bets", "matches", "players")] == list("ccba")
 
@@ -49,10 +51,10 @@ def test_a_view_stays_where_it_is_from_release_to_release() -> None:
         ("unix:///run/s.sock", "unix://user:word@/run/s.sock?db=0"),
     ],
 )
-def test_a_password_or_tls_does_not_move_a_view(one: str, other: str) -> None:
+def test_password_or_tls_does_not_move_a_view(one: str, other: str) -> None:
     assert identity(one) == identity(other)
 
 
-def test_other_servers_and_databases_are_others() -> None:
+def test_different_servers_and_databases_have_different_identities() -> None:
     addresses = ["redis://h", "redis://h:6380", "redis://g", "redis://h/1", "unix:///h", "unix:///h?db=1"]
     assert len({identity(address) for address in addresses}) == len(addresses)

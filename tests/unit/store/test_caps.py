@@ -25,7 +25,7 @@ from distributary.store.store_types import query_limits
         ("a = 1 or name like '%x%'", True),
     ],
 )
-def test_query_that_no_index_can_help_is_expensive(where: str | None, expensive: bool) -> None:
+def test_query_without_an_index_is_expensive(where: str | None, expensive: bool) -> None:
     assert is_expensive(Query.parse("odds", where)) == expensive
     assert not is_expensive(Query.of_keys("odds", ["a"]))
 
@@ -34,7 +34,7 @@ def test_order_alone_is_not_expensive() -> None:
     assert not is_expensive(Query.parse("odds", None).ordered(order_of("price", 10)))
 
 
-def test_caps_are_those_of_the_configuration() -> None:
+def test_query_limits_come_from_the_configuration() -> None:
     limits = Limits(queries_per_view=7, expensive_queries_per_view=3)
     assert query_limits(limits, Query.parse("odds", "a != 1")) == (7, 3, True)
     assert query_limits(limits, Query.parse("odds", "a = 1")) == (7, 3, False)

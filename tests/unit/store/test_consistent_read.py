@@ -91,7 +91,7 @@ class Chance:
 
 @pytest.mark.parametrize("most", [2, 4])
 @pytest.mark.parametrize("seed", range(60))
-async def test_pages_with_writes_between_them(seed: int, most: int) -> None:
+async def test_read_is_consistent_with_writes_between_pages(seed: int, most: int) -> None:
     fake_view = filled()
     query = Query.parse(VIEW, random.Random(seed).choice([None, "s = 'f'"]))
     chance = Chance(seed, fake_view, query, most)
@@ -111,7 +111,7 @@ async def test_pages_with_writes_between_them(seed: int, most: int) -> None:
     assert shown(found) == before
 
 
-async def test_a_known_state_is_brought_up_to_date_without_pages() -> None:
+async def test_known_state_is_updated_without_reading_pages() -> None:
     fake_view = filled()
     store: Any = Meddling(fake_view, lambda name: None)
     known = await read_unregistered(store, fake_view.build, Query(VIEW), max_bytes=MAX_BYTES)
@@ -124,7 +124,7 @@ async def test_a_known_state_is_brought_up_to_date_without_pages() -> None:
     assert "page" not in store.calls
 
 
-async def test_a_state_that_the_log_does_not_reach_is_read_anew() -> None:
+async def test_state_beyond_the_log_is_read_again() -> None:
     fake_view = FakeView(log_length=1)
     fake_view.put(("a", {"n": 1}))
     known = await read_unregistered(fake_view.reader, fake_view.build, Query(VIEW), max_bytes=MAX_BYTES)
@@ -136,7 +136,7 @@ async def test_a_state_that_the_log_does_not_reach_is_read_anew() -> None:
     assert (shown(found), found.seq) == (fake_view.rows(), fake_view.seq)
 
 
-async def test_an_epoch_that_changes_between_pages_starts_over() -> None:
+async def test_read_starts_over_when_the_epoch_changes_between_pages() -> None:
     fake_view = filled(10)
     calls: list[str] = []
 
@@ -150,7 +150,7 @@ async def test_an_epoch_that_changes_between_pages_starts_over() -> None:
     assert (found.epoch, len(found.rows)) == (fake_view.epoch, 10)
 
 
-async def test_rows_that_change_at_every_look_are_given_up() -> None:
+async def test_read_gives_up_on_rows_that_change_at_every_attempt() -> None:
     fake_view = filled(10)
     fresh = iter(range(10_000))
 
@@ -164,7 +164,7 @@ async def test_rows_that_change_at_every_look_are_given_up() -> None:
         await read_unregistered(store, fake_view.build, Query(VIEW), max_bytes=MAX_BYTES)
 
 
-async def test_by_key_only_those_rows_are_read() -> None:
+async def test_query_by_key_reads_only_those_rows() -> None:
     fake_view = FakeView()
     fake_view.put(("a", {"n": 1}), ("b", {"n": 2}))
     store: Any = Meddling(fake_view, lambda name: None)
@@ -174,7 +174,7 @@ async def test_by_key_only_those_rows_are_read() -> None:
     assert (found.seq, shown(found), store.calls) == (2, {"b": {"n": 2}}, ["rows"])
 
 
-async def test_too_many_bytes_are_refused_before_all_are_read() -> None:
+async def test_read_is_refused_as_soon_as_it_exceeds_its_bytes() -> None:
     fake_view = filled(30)
     store: Any = Meddling(fake_view, lambda name: None)
     with pytest.raises(ResultTooLarge, match="exceed 1,000 bytes"):
@@ -190,7 +190,7 @@ async def test_too_many_bytes_are_refused_before_all_are_read() -> None:
     )
 
 
-async def test_rows_are_found_by_an_indexed_value() -> None:
+async def test_query_by_indexed_value_reads_only_those_rows() -> None:
     fake_view = filled(30)
     build = fake_view.store.views[VIEW].builds["b1"]
     build.index.update(entry("s", f"s{row['s']}", key) for key, row in fake_view.rows().items())  # type: ignore[index]

@@ -18,7 +18,7 @@ from distributary.store.build_scan import StaleRead, belongs
 from distributary.store.consistent_read import ClockUnknown, read_registered
 from distributary.store.store_types import Page, Row, RowsRead
 
-B = Build(VIEW, "b1")
+BUILD = Build(VIEW, "b1")
 BUCKETS = 8
 
 
@@ -64,7 +64,7 @@ async def known(fake_view: FakeView, query: Query) -> int:
 
 
 @pytest.mark.parametrize("seed", range(20))
-async def test_pages_with_writes_between_them(seed: int) -> None:
+async def test_registered_read_is_consistent_with_writes_between_pages(seed: int) -> None:
     chance = random.Random(seed)
     fake_view = FakeView()
     for n in range(30):
@@ -87,7 +87,7 @@ async def test_pages_with_writes_between_them(seed: int) -> None:
     assert {key: json.loads(row) for key, row in found.rows} == history[found.seq]
 
 
-async def test_an_epoch_that_changes_between_pages_starts_over() -> None:
+async def test_registered_read_starts_over_when_the_epoch_changes() -> None:
     fake_view = FakeView()
     for n in range(10):
         fake_view.put((f"k{n}", {"n": n}))
@@ -103,7 +103,7 @@ async def test_an_epoch_that_changes_between_pages_starts_over() -> None:
     assert (found.epoch, len(found.rows)) == (fake_view.epoch, 10)
 
 
-async def test_a_log_that_is_cut_too_fast_is_given_up() -> None:
+async def test_read_gives_up_when_the_log_is_cut_too_fast() -> None:
     fake_view = FakeView(log_length=1)
     for n in range(10):
         fake_view.put((f"k{n}", {"n": n}))
@@ -117,14 +117,14 @@ async def test_a_log_that_is_cut_too_fast_is_given_up() -> None:
         await read_registered(store, fake_view.build, Query(VIEW), await known(fake_view, Query(VIEW)))
 
 
-async def test_by_key() -> None:
+async def test_registered_query_by_key_reads_only_those_rows() -> None:
     fake_view = FakeView()
     fake_view.put(("a", {"n": 1}), ("b", {"n": 2}))
     found = await read_registered(fake_view.reader, fake_view.build, Query.of_keys(VIEW, ["b", "c"]), 1)
     assert (found.seq, found.rows) == (2, [("b", b'{"n":2}')])
 
 
-def test_rows_that_are_no_objects_have_no_fields() -> None:
+def test_row_that_is_not_an_object_has_no_fields() -> None:
     assert not belongs(Query.parse(VIEW, "a = 1"), "k", b"[1]")
     assert belongs(Query.parse(VIEW, "a = null"), "k", b'"text"')
     assert belongs(Query(VIEW), "k", b"[1]")
@@ -145,25 +145,25 @@ class Indexed:
         return Page("e", 9, 0, [("other", Row(1, 0, 0, b'{"s":"f","n":5}'))])
 
 
-async def test_rows_are_found_by_an_indexed_value() -> None:
+async def test_registered_query_by_indexed_value_reads_only_those_rows() -> None:
     rows = [("a", Row(1, 0, 0, b'{"s":"f","n":1}')), ("b", Row(2, 0, 0, b'{"s":"f","n":9}'))]
     query = Query.parse(VIEW, "s = 'f' and n < 5")
     store: Any = Indexed(RowsRead("e", 7, rows, {}))
-    read = await read_registered(store, B, query, 1, index=["s"])
+    read = await read_registered(store, BUILD, query, 1, index=["s"])
     assert (read.epoch, read.seq, read.rows) == ("e", 7, [("a", b'{"s":"f","n":1}')])
     assert store.asked == [("s", "sf")]
     # Too many rows under the value, a field that is not indexed, no equality: page by page.
     for text, index, found in (("s = 'f'", ["s"], None), ("s = 'f'", ["n"], read), ("s != 'g'", ["s"], read)):
         other: Any = Indexed(None if found is None else RowsRead("e", 7, rows, {}))
-        paged = await read_registered(other, B, Query.parse(VIEW, text), 1, index=index)
+        paged = await read_registered(other, BUILD, Query.parse(VIEW, text), 1, index=index)
         assert [key for key, _ in paged.rows] == ["other"]
 
 
-async def test_rows_without_a_time_cannot_be_asked_about_now() -> None:
+async def test_timed_query_fails_on_rows_without_a_clock() -> None:
     rows = [("a", Row(1, 0, 0, b'{"t":1000}')), ("b", Row(2, 1, 0, b'{"t":1000}'))]
     query = Query.of_keys(VIEW, ["a", "b"]).narrowed("t < now()")
     store: Any = SimpleNamespace(rows=AsyncMock(return_value=RowsRead("e", 7, rows, {0: 1001})))
     with pytest.raises(ClockUnknown):
-        await read_registered(store, B, query, 1)
+        await read_registered(store, BUILD, query, 1)
     store.rows.return_value = RowsRead("e", 7, rows, {0: 1001, 1: 999})
-    assert [key for key, _ in (await read_registered(store, B, query, 1)).rows] == ["a"]
+    assert [key for key, _ in (await read_registered(store, BUILD, query, 1)).rows] == ["a"]

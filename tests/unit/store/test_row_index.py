@@ -13,7 +13,7 @@ keys = st.text(st.sampled_from("ab\0\x01é"), max_size=4)
 
 
 @given(fields, values, keys, fields, values)
-def test_an_entry_is_within_the_bounds_of_its_value_alone(
+def test_entry_is_within_the_bounds_of_its_value_only(
     field: str, value: str, key: str, other_field: str, other_value: str
 ) -> None:
     one = entry(field, value, key).encode()

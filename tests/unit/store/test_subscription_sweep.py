@@ -24,7 +24,7 @@ async def nobody(view: str, ids: list[str]) -> None:
     """Hear of what was swept."""
 
 
-async def test_views_take_turns_until_all_is_swept() -> None:
+async def test_sweep_alternates_between_views_until_nothing_is_due() -> None:
     store = Lapsed(a=SWEEP_BATCH * 2 + 1, b=1, c=SWEEP_BATCH)
     told: list[int] = []
 
@@ -37,7 +37,7 @@ async def test_views_take_turns_until_all_is_swept() -> None:
     assert 0 not in told, "nobody is told of nothing"
 
 
-async def test_when_the_time_is_over_each_view_has_had_a_turn() -> None:
+async def test_sweep_visits_every_view_before_its_time_is_over() -> None:
     store = Lapsed(a=SWEEP_BATCH * 9, b=SWEEP_BATCH * 9)
     assert await sweep(store, ["a", "b"], 0, nobody) == SWEEP_BATCH * 2
     assert store.swept == ["a", "b"]

@@ -24,14 +24,14 @@ def _all_at_once() -> Iterator[None]:
 
 
 @given(terms, st.lists(rows, max_size=8))
-def test_as_one_by_one(term: Term, some: list[Fields]) -> None:
+def test_batch_filter_agrees_with_single_rows(term: Term, some: list[Fields]) -> None:
     query = Query.parse("v", write(term))
     texts = [write_object(row) for row in some]
     assert query.match_rows(texts, NOW) == [belongs(query, "k", text, NOW) for text in texts]
 
 
 @pytest.mark.parametrize("where", ["a = 1", "a = 1 and b.c > 2", "a is null"])
-def test_what_is_no_object_has_no_fields(where: str) -> None:
+def test_row_that_is_not_an_object_has_no_fields(where: str) -> None:
     rows = [b'{"a":1,"b":{"c":3}}', b"[1]", b'{"a":2,"a":1,"b":{"c":5}}', b"null", b'{"b":7}', b'"a"']
     query = Query.parse("v", where)
     assert list(query.match_rows(rows)) == [belongs(query, "k", row) for row in rows]
@@ -39,5 +39,5 @@ def test_what_is_no_object_has_no_fields(where: str) -> None:
     assert list(query.match_rows(objects)) == [belongs(query, "k", row) for row in objects]
 
 
-def test_without_a_filter_all_belong() -> None:
+def test_query_without_a_filter_matches_all_rows() -> None:
     assert list(Query("v").match_rows([b"{}", b"[]"])) == [True, True]

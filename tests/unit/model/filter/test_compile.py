@@ -31,7 +31,7 @@ def fast(where: str, row: dict[str, Any], now: int = 0) -> bool:
 
 @settings(max_examples=300)
 @given(terms, rows, st.sampled_from([NOW - 1, NOW, NOW + 1, NOW + 90_000]))
-def test_from_text_to_truth_it_agrees_with_the_reference(term: Term, row: Fields, now: int) -> None:
+def test_compiled_filter_agrees_with_the_reference(term: Term, row: Fields, now: int) -> None:
     form = load(json.loads(text(normalize(parse(write(term))))))
     assert compiled(form)(Row(row, now)) is (truth(term, row, now) is True)
 
@@ -72,7 +72,7 @@ def test_from_text_to_truth_it_agrees_with_the_reference(term: Term, row: Fields
         ("t not in (now(), now() + 1s)", {"t": NOW + 1000}, False),
     ],
 )
-def test_examples(where: str, row: dict[str, Any], belongs: bool) -> None:
+def test_compiled_filter_matches_example_rows(where: str, row: dict[str, Any], belongs: bool) -> None:
     assert fast(where, row, NOW) is belongs
 
 
@@ -89,14 +89,14 @@ def test_examples(where: str, row: dict[str, Any], belongs: bool) -> None:
         ("a > 0 or a <= 0", "1e99999999999999999999", False),
     ],
 )
-def test_numbers_are_exact(where: str, value: str, belongs: bool) -> None:
+def test_compiled_filter_compares_numbers_exactly(where: str, value: str, belongs: bool) -> None:
     row = {"a": msgspec.Raw(value.encode())}
     assert compiled(normalize(parse(where)))(Row(row)) is belongs
     assert (truth(parse(where), row) is True) is belongs
 
 
 @given(terms, json_rows)
-def test_a_field_is_decoded_once_at_most(term: Term, row: dict[str, str]) -> None:
+def test_row_decodes_a_field_at_most_once(term: Term, row: dict[str, str]) -> None:
     seen: list[bytes] = []
 
     def watched(raw: bytes | msgspec.Raw) -> Any:
@@ -113,7 +113,7 @@ def test_a_field_is_decoded_once_at_most(term: Term, row: dict[str, str]) -> Non
         assert len(seen) == once <= 6  # the paths that filters here ask for
 
 
-def test_a_row_near_by_lends_what_it_has_decoded() -> None:
+def test_row_reuses_fields_decoded_by_its_neighbour() -> None:
     raw = fields({"a": "x", "b": 1})
     near = Row(raw)
     assert near["a"] == "x"
@@ -122,7 +122,7 @@ def test_a_row_near_by_lends_what_it_has_decoded() -> None:
     assert Row(fields({"a": "x"}), near=near)["a"] == "x"
 
 
-def test_slots_of_nested_fields_and_times() -> None:
+def test_slots_of_nested_fields_and_times_are_distinct() -> None:
     row = Row(fields({"a": {"x": "1970-01-01", "y": {"z": 5}}}), key="k")
     assert row[slot_of(("a", "x"))] == "1970-01-01"
     assert row[slot_of(("a", "x"), "moment")] == 0

@@ -41,5 +41,5 @@ ROW = fields({"t": 1, "f": 0})
         ("t > now()", True),
     ],
 )
-def test_truths(where: str, wanted: bool | None) -> None:
+def test_reference_has_three_truth_values(where: str, wanted: bool | None) -> None:
     assert truth(parse(where), ROW) is wanted

@@ -28,12 +28,12 @@ def test_tokens_have_kind_value_and_position() -> None:
     ]
 
 
-def test_only_bare_words_and_marks_are_told_by_word() -> None:
+def test_only_bare_words_and_marks_are_keywords() -> None:
     assert [token.word for token in tokens("AND 'and' `and` ( 1")] == ["and", "", "", "(", "", ""]
 
 
 @given(st.text(max_size=60))
-def test_nothing_but_space_lies_between_them(text: str) -> None:
+def test_only_space_lies_between_tokens(text: str) -> None:
     with contextlib.suppress(BadQuery):
         at = 0
         for token in tokens(text):
@@ -43,7 +43,7 @@ def test_nothing_but_space_lies_between_them(text: str) -> None:
 
 
 @given(st.integers(0, 3_000), st.integers(0, 3_000))
-def test_an_error_shows_the_place_however_long_the_filter_is(before: int, after: int) -> None:
+def test_error_shows_the_character_in_a_long_filter(before: int, after: int) -> None:
     error = bad("a" * before + "!" + "b" * after, before, "why")
     assert error.message.startswith(f"why at character {before + 1} of the filter ")
     assert "!" in error.message

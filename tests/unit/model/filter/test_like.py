@@ -19,13 +19,13 @@ texts = st.text("ab%_!\n.é", max_size=10)
 
 
 @given(patterns, texts)
-def test_it_agrees_with_the_reference(pattern: str, text: str) -> None:
+def test_matcher_agrees_with_the_reference(pattern: str, text: str) -> None:
     found = matcher(canonical_pattern(pattern, None)[0])(text)
     assert found == truth(Like(("a",), pattern), fields({"a": text}))
 
 
 @given(st.lists(st.sampled_from(["a", "!%", "!_", "!!", "%", "_"]), max_size=6).map("".join), texts)
-def test_escapes_agree_with_the_reference(pattern: str, text: str) -> None:
+def test_matcher_with_escapes_agrees_with_the_reference(pattern: str, text: str) -> None:
     canonical, plain = canonical_pattern(pattern, "!")
     assert matcher(canonical)(text) == truth(Like(("a",), pattern, "!"), fields({"a": text}))
     if plain is not None:
@@ -52,23 +52,23 @@ def test_escapes_agree_with_the_reference(pattern: str, text: str) -> None:
         ("_", "\U0001f600", True),
     ],
 )
-def test_examples(pattern: str, text: str, found: bool) -> None:
+def test_matcher_matches_example_strings(pattern: str, text: str, found: bool) -> None:
     assert matcher(canonical_pattern(pattern, None)[0])(text) is found
 
 
 @given(patterns)
-def test_canonical_patterns_stay(pattern: str) -> None:
+def test_canonical_pattern_is_idempotent(pattern: str) -> None:
     once, plain = canonical_pattern(pattern, None)
     assert canonical_pattern(once, "\\") == (once, plain)
 
 
 @pytest.mark.parametrize(("one", "other"), [("%%", "%"), ("%_", "_%"), ("a%_%b", "a_%b"), ("_%_", "__%")])
-def test_equal_patterns_are_one(one: str, other: str) -> None:
+def test_equivalent_patterns_have_one_canonical_form(one: str, other: str) -> None:
     assert canonical_pattern(one, None) == canonical_pattern(other, None)
 
 
 @pytest.mark.parametrize(("pattern", "at"), [("a!", 1), ("!a", 0), ("%!!!x", 3)])
-def test_an_escape_must_escape_something(pattern: str, at: int) -> None:
+def test_escape_must_precede_a_wildcard_or_itself(pattern: str, at: int) -> None:
     with pytest.raises(BadPattern) as error:
         canonical_pattern(pattern, "!")
     assert error.value.at == at
@@ -77,7 +77,7 @@ def test_an_escape_must_escape_something(pattern: str, at: int) -> None:
 @pytest.mark.parametrize(
     "pattern", ["%a" * 500, "%" + "a" * 500 + "b%", "%" + "a_" * 400 + "b", "a%" * 400 + "_b"]
 )
-def test_no_pattern_is_slow(pattern: str) -> None:
+def test_matcher_is_fast_on_any_pattern(pattern: str) -> None:
     test = matcher(canonical_pattern(pattern, None)[0])
     began = time.thread_time()
     test("a" * 20_000 + "c")

@@ -59,7 +59,7 @@ def of(where: str) -> Filter:
         ("a = 1 and (b = 1 or b = 2)", "b in (1, 2) and a = 1"),
     ],
 )
-def test_equal_filters_are_one(one: str, other: str) -> None:
+def test_equivalent_filters_have_one_normal_form(one: str, other: str) -> None:
     assert of(one) == of(other)
     assert text(of(one)) == text(of(other))
 
@@ -77,7 +77,7 @@ def test_equal_filters_are_one(one: str, other: str) -> None:
         ("a != 1", "a is null or a != 1"),
     ],
 )
-def test_others_are_not(one: str, other: str) -> None:
+def test_different_filters_have_different_normal_forms(one: str, other: str) -> None:
     assert of(one) != of(other)
     assert text(of(one)) != text(of(other))
 
@@ -100,11 +100,11 @@ def test_others_are_not(one: str, other: str) -> None:
         "a = true and a > now()",
     ],
 )
-def test_what_cannot_be_is_never(where: str) -> None:
+def test_filter_on_impossible_range_matches_no_row(where: str) -> None:
     assert of(where) == NEVER
 
 
-def test_what_must_be_is_always() -> None:
+def test_tautology_matches_every_row() -> None:
     assert of("a is null or a is not null or b = 1") == ALWAYS
     # Not these: they are unknown where the field is null.
     assert of("a = 1 or a != 1") not in (ALWAYS, NEVER)
@@ -112,25 +112,25 @@ def test_what_must_be_is_always() -> None:
 
 
 @given(terms, rows)
-def test_it_means_the_same(term: Term, row: Fields) -> None:
+def test_normal_form_agrees_with_the_reference(term: Term, row: Fields) -> None:
     assert compiled(normalize(term))(Row(row, NOW)) is (truth(term, row, NOW) is True)
     assert compiled(normalize(Not(term)))(Row(row, NOW)) is (truth(term, row, NOW) is False)
 
 
 @given(terms)
-def test_the_text_reads_back_exactly(term: Term) -> None:
+def test_serialized_normal_form_is_loaded_back(term: Term) -> None:
     form = normalize(term)
     assert load(json.loads(text(form))) == form
     assert text(load(json.loads(text(form)))) == text(form)
 
 
 @given(terms, terms)
-def test_it_is_equal_where_its_text_is(one: Term, other: Term) -> None:
+def test_normal_forms_are_equal_when_their_text_is(one: Term, other: Term) -> None:
     assert (normalize(one) == normalize(other)) == (text(normalize(one)) == text(normalize(other)))
 
 
 @given(terms, terms, terms)
-def test_order_nesting_and_repeats_do_not_matter(a: Term, b: Term, c: Term) -> None:
+def test_normal_form_ignores_order_nesting_and_repeats(a: Term, b: Term, c: Term) -> None:
     for join in (And, Or):
         plain = normalize(join((a, b, c)))
         assert normalize(join((c, b, a, b))) == plain
@@ -138,7 +138,7 @@ def test_order_nesting_and_repeats_do_not_matter(a: Term, b: Term, c: Term) -> N
 
 
 @given(terms)
-def test_it_is_normal_already(term: Term) -> None:
+def test_normalization_is_idempotent(term: Term) -> None:
     form = normalize(term)
     assert all_of([form]) == any_of([form]) == form
     if isinstance(form, AllOf):
@@ -165,6 +165,6 @@ def test_it_is_normal_already(term: Term) -> None:
         None,
     ],
 )
-def test_what_is_no_normal_form_is_refused(body: object) -> None:
+def test_load_rejects_what_is_not_a_normal_form(body: object) -> None:
     with pytest.raises(BadQuery, match="normal form"):
         load(body)

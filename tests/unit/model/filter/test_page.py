@@ -24,32 +24,32 @@ ROWS = [
 
 
 @pytest.mark.parametrize("where", [*EXAMPLES, *ROWS])
-def test_examples_can_be_read(where: str) -> None:
+def test_examples_of_the_page_are_valid(where: str) -> None:
     assert Query.parse("v", where).filter is not None
 
 
-def test_there_are_examples() -> None:
+def test_page_has_examples() -> None:
     assert len(EXAMPLES) >= 5
     assert len(ROWS) >= 10
 
 
-def test_limits_are_the_real_ones() -> None:
+def test_limits_of_the_page_are_the_real_ones() -> None:
     said = " ".join(TEXT.split())
     assert f"at most {MAX_TEXT:,} characters, {MAX_TERMS:,} conditions and {MAX_DEPTH} levels" in said
-    assert f"a pattern {MAX_LIKE:,} characters, a field {lexer.MAX_NAMES} names" in said
+    assert f"a pattern {MAX_LIKE:,} characters; a field {lexer.MAX_NAMES} names" in said
     assert f"up to {MAX_IN:,}, of one type" in said
     assert f"an `or` of up to {MAX_BRANCHES} parts" in said
 
 
-def test_what_is_said_to_be_one_query_is() -> None:
+def test_equal_queries_of_the_page_are_equal() -> None:
     assert Query.parse("v", "a in (2, 1)").id == Query.parse("v", "a = 1.0 or a = 2").id
 
 
 @pytest.mark.parametrize("where", ["a like 'x%'", "a != 1", "a not in (1, 2)", "a is not null"])
-def test_what_is_said_to_be_checked_one_by_one_is(where: str) -> None:
+def test_expensive_queries_of_the_page_are_expensive(where: str) -> None:
     assert [plan.steps for plan in plans(1, Query.parse("v", where))] == [()]
 
 
-def test_times_are_read_as_the_page_says() -> None:
+def test_times_of_the_page_are_parsed() -> None:
     for text in ("timestamp '2026-01-31' + 36h", "timestamp '2026-01-31' - interval '2 days'"):
         parse(f"t > {text}")

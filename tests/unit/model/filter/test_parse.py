@@ -33,7 +33,7 @@ A, B, C = (Compare((name,), "=", 1) for name in "abc")
 
 
 @given(terms)
-def test_what_is_written_is_read(term: Term) -> None:
+def test_written_tree_is_parsed_back(term: Term) -> None:
     assert parse(write(term)) == term
 
 
@@ -71,7 +71,7 @@ def test_what_is_written_is_read(term: Term) -> None:
         ("now > 1 and interval = 1", And((Compare(("now",), ">", 1), Compare(("interval",), "=", 1)))),
     ],
 )
-def test_forms(text: str, term: Term) -> None:
+def test_parse_accepts_every_form(text: str, term: Term) -> None:
     assert parse(text) == term
 
 
@@ -88,7 +88,7 @@ def test_forms(text: str, term: Term) -> None:
         ("now() - 1 day", Now(-86_400_000)),
     ],
 )
-def test_times(text: str, value: Literal) -> None:
+def test_parse_accepts_times_and_offsets(text: str, value: Literal) -> None:
     assert parse(f"t < {text}") == Compare(("t",), "<", value)
     assert parse(f"{text} > t and a = 1") == And((Compare(("t",), "<", value), A))
 
@@ -141,14 +141,14 @@ def test_times(text: str, value: Literal) -> None:
         (".".join("a" * 17) + " = 1", 33, "nested too deeply"),
     ],
 )
-def test_an_error_points_at_the_character(text: str, place: int, said: str) -> None:
+def test_parse_error_names_the_character(text: str, place: int, said: str) -> None:
     with pytest.raises(BadQuery, match=f"at character {place} of the filter") as error:
         parse(text)
     assert said in error.value.message
     assert error.value.hint
 
 
-def test_a_bare_field_is_told_what_to_write() -> None:
+def test_bare_field_error_suggests_a_comparison() -> None:
     with pytest.raises(BadQuery) as error:
         parse("score.live and a = 1")
     assert "live = true" in error.value.hint
@@ -160,7 +160,7 @@ def test_parse_rejects_now_where_it_is_not_supported() -> None:
     assert parse("now = 1", now=False) == Compare(("now",), "=", 1)
 
 
-def test_a_long_filter_is_shown_in_part() -> None:
+def test_parse_error_shows_part_of_a_long_filter() -> None:
     with pytest.raises(BadQuery, match="at character 8004 ") as error:
         parse("a = 1 or " * 889 + "a ? 1" + " or a = 1" * 500)
     assert len(error.value.message) < 300
@@ -168,14 +168,14 @@ def test_a_long_filter_is_shown_in_part() -> None:
 
 
 @pytest.mark.parametrize("join", [" and ", " or "])
-def test_the_number_of_conditions_is_limited(join: str) -> None:
+def test_parse_limits_the_number_of_conditions(join: str) -> None:
     parse(join.join(["a=1"] * MAX_TERMS))
     with pytest.raises(BadQuery, match="too many conditions at character"):
         parse(join.join(["a=1"] * (MAX_TERMS + 1)))
 
 
 @pytest.mark.parametrize(("left", "right"), [("(", ")"), ("not ", ""), ("not(", ")")])
-def test_the_depth_is_limited(left: str, right: str) -> None:
+def test_parse_limits_the_depth(left: str, right: str) -> None:
     depth = MAX_DEPTH // (2 if left == "not(" else 1)
     parse(left * depth + "a=1" + right * depth)
     with pytest.raises(BadQuery, match="nested too deeply at character"):
@@ -186,7 +186,7 @@ def test_the_depth_is_limited(left: str, right: str) -> None:
         parse(left * 1_000_000)
 
 
-def test_lengths_are_limited() -> None:
+def test_parse_limits_the_length() -> None:
     values = ",".join(["1"] * MAX_IN)
     parse(f"a in ({values})")
     with pytest.raises(BadQuery, match="too many values at character"):
@@ -231,7 +231,7 @@ def test_lengths_are_limited() -> None:
         max_size=15,
     ).map(" ".join)
 )
-def test_any_text_is_read_or_refused(text: str) -> None:
+def test_parse_raises_only_bad_query(text: str) -> None:
     with contextlib.suppress(BadQuery):
         parse(text)
 
@@ -248,7 +248,7 @@ def test_any_text_is_read_or_refused(text: str) -> None:
         "a " * 8_000,
     ],
 )
-def test_no_text_is_slow(text: str) -> None:
+def test_parse_is_fast_on_any_string(text: str) -> None:
     began = time.thread_time()
     with contextlib.suppress(BadQuery):
         parse(text)

@@ -13,7 +13,7 @@ from distributary.model.filter.scalars import FALSE, OTHER, TRUE, canonical, num
 
 
 @given(st.decimals(allow_nan=False, allow_infinity=False), st.integers(0, 6))
-def test_equal_numbers_have_equal_text(value: Decimal, zeros: int) -> None:
+def test_equal_numbers_have_one_canonical_form(value: Decimal, zeros: int) -> None:
     plain = format(value, "f")
     text = number(plain)
     assert number(str(value)) == text
@@ -22,7 +22,7 @@ def test_equal_numbers_have_equal_text(value: Decimal, zeros: int) -> None:
 
 
 @given(st.none() | st.booleans() | st.integers() | st.text())
-def test_a_scalar_equals_itself_and_nothing_else(value: object) -> None:
+def test_canonical_scalars_differ_by_type_and_value(value: object) -> None:
     text = json.dumps(value).encode()
     form = canonical(text)
     assert form == canonical(json.dumps(value, ensure_ascii=False).encode())
@@ -30,7 +30,7 @@ def test_a_scalar_equals_itself_and_nothing_else(value: object) -> None:
 
 
 @given(st.integers() | st.decimals(allow_nan=False, allow_infinity=False))
-def test_numbers_are_read_exactly(value: int | Decimal) -> None:
+def test_numbers_are_parsed_exactly(value: int | Decimal) -> None:
     found = scalar(str(value).encode())
     assert not isinstance(found, float)
     assert found == value
@@ -51,11 +51,11 @@ def test_numbers_are_read_exactly(value: int | Decimal) -> None:
         (b"9" * 5000, Decimal("9" * 5000)),
     ],
 )
-def test_other_scalars(text: bytes, value: object) -> None:
+def test_scalar_parses_strings_booleans_and_null(text: bytes, value: object) -> None:
     assert scalar(text) == value
 
 
-def test_true_is_no_number() -> None:
+def test_true_does_not_equal_one() -> None:
     truths: list[object] = [TRUE, FALSE]
     assert 1 not in truths
     assert 0 not in truths

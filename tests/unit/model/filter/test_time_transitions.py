@@ -33,12 +33,14 @@ from distributary.reducers.row_json import Fields
         ("t > now() or u < now() - 1s", 1_000, 0, 1_000),
     ],
 )
-def test_examples(where: str, value: object, after: int, wanted: int | None) -> None:
+def test_next_transition_is_the_first_change(
+    where: str, value: object, after: int, wanted: int | None
+) -> None:
     assert next_transition(normalize(parse(where)), fields({"t": value}), after) == wanted
 
 
 @given(terms, rows, st.integers(-3, 3))
-def test_nothing_changes_before(term: Term, row: Fields, shift: int) -> None:
+def test_result_does_not_change_before_the_next_transition(term: Term, row: Fields, shift: int) -> None:
     form = normalize(term)
     test = compiled(form)
     at = NOW + shift
@@ -72,6 +74,6 @@ def test_filter_that_holds_at_any_time_is_not_timed() -> None:
     )
 
 
-def test_anchors_are_told_once() -> None:
+def test_anchors_are_listed_once() -> None:
     form = normalize(parse("t > now() - 1s and (t < now() + 1s or u = now() - 1s or t != now() - 1s)"))
     assert sorted(anchors(form)) == [(("t",), -1_000), (("t",), 1_000), (("u",), -1_000)]

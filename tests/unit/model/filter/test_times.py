@@ -17,7 +17,7 @@ zones = st.integers(-23 * 60, 23 * 60).map(lambda minutes: timezone(timedelta(mi
 
 
 @given(st.datetimes(datetime(1000, 1, 2), datetime(9999, 12, 30)), zones)
-def test_it_is_what_python_reads(plain: datetime, zone: timezone) -> None:
+def test_parse_time_agrees_with_python(plain: datetime, zone: timezone) -> None:
     moment = plain.replace(tzinfo=zone)
     wanted = Decimal((moment - EPOCH) // timedelta(microseconds=1)) / 1000
     assert parse_time(moment.isoformat()) == wanted
@@ -35,7 +35,7 @@ def test_it_is_what_python_reads(plain: datetime, zone: timezone) -> None:
         ("1970-01-01t01:00:00,5+01", 500),
     ],
 )
-def test_forms(text: str, ms: object) -> None:
+def test_parse_time_accepts_iso_8601(text: str, ms: object) -> None:
     assert parse_time(text) == ms
 
 
@@ -57,17 +57,17 @@ def test_forms(text: str, ms: object) -> None:
         "٢٠٢٦-01-01",
     ],
 )
-def test_what_is_no_time_is_none(text: str) -> None:
+def test_parse_time_returns_none_for_other_strings(text: str) -> None:
     assert parse_time(text) is None
 
 
 @given(st.text(max_size=30) | st.from_regex(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z", fullmatch=True))
-def test_any_text_is_read_or_none(text: str) -> None:
+def test_parse_time_never_raises(text: str) -> None:
     parse_time(text)
     parse_interval(text)
 
 
-def test_fields_are_text_or_milliseconds() -> None:
+def test_as_time_accepts_strings_and_milliseconds() -> None:
     assert as_time("1970-01-01") == 0
     assert as_time(Decimal("1.5")) == Decimal("1.5")
     assert [as_time(value) for value in (None, TRUE, OTHER, "soon")] == [None] * 4
@@ -87,12 +87,12 @@ def test_fields_are_text_or_milliseconds() -> None:
         ("0s", 0),
     ],
 )
-def test_durations(text: str, ms: int) -> None:
+def test_parse_interval_accepts_numbers_with_units(text: str, ms: int) -> None:
     assert parse_interval(text) == ms
 
 
 @pytest.mark.parametrize(
     "text", ["", "5", "s", "5 weeks", "-5s", "0.5ms", "5s x", "1e3s", "99999999999d", "200000 days"]
 )
-def test_what_is_no_duration_is_none(text: str) -> None:
+def test_parse_interval_returns_none_for_other_strings(text: str) -> None:
     assert parse_interval(text) is None

@@ -120,26 +120,21 @@ class Authorization:
         self._canonical = canonical
         self._private = private and authenticator.on
 
-    def requirement(self, request: web.Request) -> Requirement:
-        """Return what a request requires; a path without a route may be requested by anyone: it is a 404."""
-        name = self._route_name(request)
-        return self._requirements.get(name, Requirement.ADMIN) if name else Requirement.PUBLIC
-
-    async def authorize(self, request: web.Request) -> Grant:
-        """Check that a request's credentials allow its route, and return the caller's grant."""
-        requirement = self.requirement(request)
+    async def authorize(self, request: web.Request) -> Requirement:
+        """Check that a request's credentials allow its route; `grant_of` returns the caller's grant then."""
+        requirement = self._requirement(self._route_name(request))
         request[_GRANT] = OPEN
         if requirement is not Requirement.PUBLIC:
             await self.limiter.count_arrival(client_of(request), request.content_length or 0)
             request[_GRANT] = await self._credentials(request)
             self._check(request[_GRANT], requirement, request.match_info)
-        return request[_GRANT]
+        return requirement
 
     @web.middleware
     async def middleware(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         """Pass an authorized request to its handler, and charge its user for it."""
-        grant = await self.authorize(request)
-        requirement = self.requirement(request)
+        requirement = await self.authorize(request)
+        grant = grant_of(request)
         await self.limiter.count_request(grant, request.content_length or 0)
         with self.limiter.metered(grant):
             response = await measured(handler(request))
@@ -158,7 +153,11 @@ class Authorization:
         """Describe a request for the audit log."""
         user = request.get(_GRANT, OPEN).user
         name = self._route_name(request)
-        return Attempt(name or request.method, user, self.requirement(request) in _CHANGES)
+        return Attempt(name or request.method, user, self._requirement(name) in _CHANGES)
+
+    def _requirement(self, name: str) -> Requirement:
+        """Return what a route requires; a request without a route is public: it is a 404."""
+        return self._requirements.get(name, Requirement.ADMIN) if name else Requirement.PUBLIC
 
     def _route_name(self, request: web.Request) -> str:
         """Return the name of a request's route in the table; "" when no route has its path and method."""

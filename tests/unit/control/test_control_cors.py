@@ -47,3 +47,10 @@ async def test_pages_allowed_at_the_publisher_are_not_thereby_allowed_here(api: 
     async with TestClient(TestServer(make_app(context))) as client:
         reply = await client.get("/v1/views", headers={"Origin": "https://app.example"})
         assert reply.status == 403
+
+
+async def test_allowed_page_may_read_an_error(api: Api) -> None:
+    api.client.app[CORS].policy = OriginPolicy("control", Control(origins=("https://app.example",)))
+    async with api.client.get("/v1/nothing", headers={"Origin": "https://app.example"}) as reply:
+        assert reply.status == 404
+        assert reply.headers["Access-Control-Allow-Origin"] == "https://app.example"

@@ -219,3 +219,9 @@ async def test_audit_log_has_rejected_requests(tmp_path: Path) -> None:
         ("gateway", "ann", "POST /topics/{topic}", "t", "refused"),
         ("gateway", "ann", "PUT /config", "", "failed"),
     ]
+
+
+async def test_wrong_method_lists_the_allowed_ones(client: TestClient[Any, Any]) -> None:
+    reply = await client.request("PATCH", "/subjects", headers=token())
+    assert (reply.status, (await reply.json())["error_code"]) == (405, 405)
+    assert reply.headers["Allow"] == "GET, HEAD"

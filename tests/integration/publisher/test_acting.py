@@ -30,10 +30,10 @@ async def test_published_message_becomes_a_row(feeding: Feeding) -> None:
         seen: dict[str, Any] = {}
         async with asyncio.timeout(30 * LIMIT):
             while len(seen) < 2:
-                said = await client.next()
-                if said.get("id") == 3:
-                    assert "publish" in said, said
-                    seen["answer"] = said
-                elif "pub" in said.get("push", {}):
-                    seen["change"] = said["push"]["pub"]["data"]
+                message = await client.next()
+                if message.get("id") == 3:
+                    assert "publish" in message, message
+                    seen["answer"] = message
+                elif "pub" in message.get("push", {}):
+                    seen["change"] = message["push"]["pub"]["data"]
         assert (seen["change"]["op"], seen["change"]["key"], seen["change"]["row"]) == ("add", player, move)

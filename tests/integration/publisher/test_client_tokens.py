@@ -87,42 +87,44 @@ async def test_javascript_sdk_refreshes_its_token(protobuf: bool) -> None:
         )
         assert process.stdin is not None
         assert process.stdout is not None
-        asked: list[str] = []
+        request: list[str] = []
         give = german
 
-        async def heard(event: str) -> Any:
+        async def received(event: str) -> Any:
             """Read on to the next line that tells of this event; whoever asks for a token gets one."""
             assert process.stdin is not None
             assert process.stdout is not None
             async with asyncio.timeout(3 * WAIT):
                 while True:
-                    said = json.loads(await process.stdout.readline())
-                    if said["event"] == "token":
-                        asked.append(said["of"])
-                        first = asked.count(said["of"]) == 1
-                        made = give if said["of"] == "connection" else token
+                    message = json.loads(await process.stdout.readline())
+                    if message["event"] == "token":
+                        request.append(message["of"])
+                        first = request.count(message["of"]) == 1
+                        made = give if message["of"] == "connection" else token
                         process.stdin.write(f"token {made('ann', lasts=-60 if first else 1)}\n".encode())
-                        if said["of"] == event:
-                            return said
-                    elif said["event"] == event:
-                        return said
+                        if message["of"] == event:
+                            return message
+                    elif message["event"] == event:
+                        return message
 
         try:
-            assert [key for key, _ in (await heard("subscribed"))["data"]["rows"]] == ["de"]
-            assert (asked.count("connection"), asked.count("subscription")) == (2, 2), "each first was over"
+            assert [key for key, _ in (await received("subscribed"))["data"]["rows"]] == ["de"]
+            assert (request.count("connection"), request.count("subscription")) == (2, 2), (
+                "each first was over"
+            )
             accepted = publisher.stats.accepted
-            await heard("connection")
-            await heard("subscription")
+            await received("connection")
+            await received("subscription")
             assert publisher.stats.accepted == accepted, "refreshed, not connected again"
             fake_view.put(("fr", {"c": "FR", "n": 1}), ("de", {"c": "DE", "n": 1}))
-            assert (await heard("publication"))["data"]["key"] == "de"
+            assert (await received("publication"))["data"]["key"] == "de"
             give = french
-            assert (await heard("subscribing"))["code"] == 2502
-            again = await heard("subscribed")
+            assert (await received("subscribing"))["code"] == 2502
+            again = await received("subscribed")
             assert [key for key, _ in again["data"]["rows"]] == ["fr"]
             assert not again["recovered"]
             await fake_view.reader.revoke("ann")
-            assert (await heard("disconnected"))["code"] == 3500
+            assert (await received("disconnected"))["code"] == 3500
             await until(lambda: none_left(publisher))
         finally:
             process.kill()

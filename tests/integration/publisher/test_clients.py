@@ -131,8 +131,8 @@ async def test_python_starts_from_a_position_with_some_fields(protobuf: bool) ->
         await until(lambda: notes.subscribed)
         assert notes.states[0] == {"op": "resumed", "tier": "log"}
         await until(lambda: len(notes.publications) == 2)
-        told = {said["key"]: said.get("row") for _, said in notes.publications}
-        assert told == {"a": {"n": 5}, "b": None}
+        result = {message["key"]: message.get("row") for _, message in notes.publications}
+        assert result == {"a": {"n": 5}, "b": None}
         fake_view.put(("a", {"n": 5, "z": 2}), ("a", {"n": 6, "z": 2}))
         await until(lambda: notes.publications[-1][1].get("changed") == {"n": 6})
         assert len(notes.publications) == 3, "a change of another field is not sent"
@@ -205,8 +205,8 @@ async def test_python_reads_history(protobuf: bool) -> None:
             fake_view.put(("a", {"n": n}))
         await until(lambda: len(notes.publications) == 5)
 
-        async def offsets(**asked: Any) -> list[int]:
-            found = await sub.history(**asked)
+        async def offsets(**request: Any) -> list[int]:
+            found = await sub.history(**request)
             assert (found.offset, found.epoch) == (5, fake_view.epoch)
             assert [(pub.offset, plain(pub.data)) for pub in sorted(found.publications, key=by_offset)] == [
                 pub for pub in notes.publications if pub[0] in {one.offset for one in found.publications}
@@ -239,8 +239,8 @@ async def test_python_calls_and_publishes(protobuf: bool) -> None:
     ) as publisher:
         client = Client(publisher.addresses["websocket"], use_protobuf=protobuf)
         await client.connect()
-        said = await client.rpc("position", packed({"view": VIEW}, protobuf))
-        assert plain(said.data) == {"view": VIEW, "position": f"{fake_view.epoch}:0"}
+        message = await client.rpc("position", packed({"view": VIEW}, protobuf))
+        assert plain(message.data) == {"view": VIEW, "position": f"{fake_view.epoch}:0"}
         move = {"player": "ann", "to": "e4"}
         await client.publish("feed:moves", packed(move, protobuf))
         (one,) = taken.records
@@ -298,14 +298,14 @@ async def test_javascript_sdk_follows_a_view(protobuf: bool) -> None:
         assert process.stdin is not None
         assert process.stdout is not None
 
-        async def heard(event: str) -> Any:
+        async def received(event: str) -> Any:
             """Read on to the next line that tells of this event."""
             assert process.stdout is not None
             async with asyncio.timeout(3 * WAIT):
                 while True:
-                    said = json.loads(await process.stdout.readline())
-                    if said["event"] == event:
-                        return said
+                    message = json.loads(await process.stdout.readline())
+                    if message["event"] == event:
+                        return message
 
         async def say(word: str) -> None:
             assert process.stdin is not None
@@ -313,46 +313,46 @@ async def test_javascript_sdk_follows_a_view(protobuf: bool) -> None:
             await process.stdin.drain()
 
         try:
-            assert (await heard("subscribed"))["data"]["rows"] == [["a", {"n": 0}]]
+            assert (await received("subscribed"))["data"]["rows"] == [["a", {"n": 0}]]
             fake_view.put(("a", {"n": 1}))
-            pub = await heard("publication")
+            pub = await received("publication")
             assert (pub["offset"], pub["data"]["changed"]) == (2, {"n": 1})
             await say("disconnect")
-            await heard("subscribing")
+            await received("subscribing")
             await until(lambda: not publisher.stats.connections)
             fake_view.put(("a", {"n": 2}))
             await say("connect")
-            again = await heard("subscribed")
+            again = await received("subscribed")
             assert (again["wasRecovering"], again["recovered"]) == (True, True)
             assert again["data"] == {"op": "resumed", "tier": "log"}
-            assert (await heard("publication"))["offset"] == 3
+            assert (await received("publication"))["offset"] == 3
             fake_view.crash()
-            assert (await heard("subscribing"))["code"] == 2500
-            again = await heard("subscribed")
+            assert (await received("subscribing"))["code"] == 2500
+            again = await received("subscribed")
             assert (again["wasRecovering"], again["recovered"]) == (True, False)
             assert again["data"]["rows"] == [["a", {"n": 2}]]
             assert again["data"]["tier"] == "snapshot"
             fake_view.put(("a", {"n": 3}))
-            await heard("publication")
+            await received("publication")
             await say("history")
-            assert (await heard("history"))["offsets"][-1] == 4
+            assert (await received("history"))["offsets"][-1] == 4
             await say("newest")
-            newest = await heard("history")
+            newest = await received("history")
             assert newest["offsets"] == [4, 3]
             assert newest["data"][0]["changed"] == {"n": 3}
             await say('rpc position {"view":"odds"}')
-            assert (await heard("rpc"))["data"]["position"] == f"{fake_view.epoch}:4"
+            assert (await received("rpc"))["data"]["position"] == f"{fake_view.epoch}:4"
             await say("rpc nonsense {}")
-            assert (await heard("failed"))["code"] == 104
+            assert (await received("failed"))["code"] == 104
             await say('publish feed:moves {"to":"e4"}')
-            await heard("published")
+            await received("published")
             assert [json.loads(value or b"") for value in taken.values] == [{"to": "e4"}]
             await say("publish feed:other {}")
-            assert (await heard("failed"))["code"] == 103
+            assert (await received("failed"))["code"] == 103
             pings = publisher.stats.pings
             await until(lambda: publisher.stats.pings >= pings + 2)
             await say("unsubscribe")
-            await heard("unsubscribed")
+            await received("unsubscribed")
             await until(lambda: describe(publisher.hub, publisher.stats, "")["subscribers"] == 0)
             assert publisher.stats.closes == {}
             await say("end")

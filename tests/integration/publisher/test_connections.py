@@ -39,8 +39,8 @@ async def test_connections_over_the_total_get_503_and_both_ports_count() -> None
                 async with http.get(f"{publisher.addresses['http']}/healthz") as reply:
                     assert reply.status == 503
             assert (await client.ask(2, ping={}))["id"] == 2
-            said = describe(publisher.hub, publisher.stats, publisher.id)
-            assert said["refused_connections"] == {"total": 2, "address": 0}
+            message = describe(publisher.hub, publisher.stats, publisher.id)
+            assert message["refused_connections"] == {"total": 2, "address": 0}
         await until(lambda: publisher.tally.open == 0)
         async with raw(publisher) as client:
             await client.connect()

@@ -86,9 +86,9 @@ async def test_silent_connections_are_closed(codec: Codec) -> None:
 
 async def test_sockets_that_never_become_websockets_are_closed() -> None:
     async with serving(FakeView(), auth_timeout=0.05) as publisher:
-        for said in (b"", b"GET /connection/websocket HTTP/1.1\r\nHost: a\r\n"):
+        for message in (b"", b"GET /connection/websocket HTTP/1.1\r\nHost: a\r\n"):
             reader, writer = await asyncio.open_connection("127.0.0.1", publisher.websocket.port)
-            writer.write(said)
+            writer.write(message)
             async with asyncio.timeout(WAIT):
                 await reader.read()
             writer.close()
@@ -134,13 +134,13 @@ async def test_client_that_subscribes_to_all_its_channels_is_not_a_flood(codec: 
             {"id": 1, "connect": {}},
             *({"id": n, "subscribe": {"channel": f"odds?keys=k{n}"}} for n in range(2, 130)),
         )
-        said = [await client.next() for _ in range(129)]
-        assert not [one for one in said if "error" in one]
+        message = [await client.next() for _ in range(129)]
+        assert not [one for one in message if "error" in one]
 
 
 def left(publisher: Publisher) -> tuple[int, ...]:
-    said = describe(publisher.hub, publisher.stats, "")
-    return tuple(said[name] for name in ("connections", "subscribers", "queries"))
+    message = describe(publisher.hub, publisher.stats, "")
+    return tuple(message[name] for name in ("connections", "subscribers", "queries"))
 
 
 async def test_one_connection_has_10_000_subscriptions() -> None:

@@ -33,8 +33,8 @@ PACED = {"conflate": "100ms"}
 async def subscribed(client: Raw, channel: str = VIEW, **data: Any) -> dict[str, Any]:
     """Subscribe and give the reply."""
     await client.connect()
-    asked: dict[str, Any] = {"channel": channel} | ({"data": data} if data else {})
-    await client.send({"id": 2, "subscribe": asked})
+    request: dict[str, Any] = {"channel": channel} | ({"data": data} if data else {})
+    await client.send({"id": 2, "subscribe": request})
     reply = await client.next()
     assert "subscribe" in reply, reply
     return dict(reply["subscribe"])
@@ -65,8 +65,8 @@ def rows(first: int, count: int, keys: int) -> list[tuple[str, dict[str, object]
 
 
 def left(publisher: Publisher) -> tuple[int, ...]:
-    said = describe(publisher.hub, publisher.stats, "")
-    return tuple(said[name] for name in ("connections", "subscribers", "queries", "kept_rows", "paced"))
+    message = describe(publisher.hub, publisher.stats, "")
+    return tuple(message[name] for name in ("connections", "subscribers", "queries", "kept_rows", "paced"))
 
 
 @both
@@ -108,13 +108,13 @@ async def test_first_rows_and_newest_rows_are_projected(codec: Codec) -> None:
             assert (out["data"]["key"], in_["data"]["key"], in_["data"]["row"]) == ("b", "a", {"m": "x"})
         async with raw(publisher, codec) as client:
             await client.connect()
-            asked = {"channel": f"{VIEW}?fields=m", "data": {"conflate": "50ms"}}
-            await client.send({"id": 2, "subscribe": asked})
+            request = {"channel": f"{VIEW}?fields=m", "data": {"conflate": "50ms"}}
+            await client.send({"id": 2, "subscribe": request})
             rows = dict((await client.next())["subscribe"]["data"]["rows"])
             assert rows == {"a": {"m": "x"}, "b": {"m": "y"}}
             fake_view.put(("a", {"n": 10, "m": "z"}))
-            said = (await pub(client))["data"]
-            assert (said["key"], said["row"]) == ("a", {"m": "z"})
+            message = (await pub(client))["data"]
+            assert (message["key"], message["row"]) == ("a", {"m": "z"})
 
 
 async def test_invalid_order_or_conflation_is_refused() -> None:
@@ -125,7 +125,7 @@ async def test_invalid_order_or_conflation_is_refused() -> None:
         raw(publisher) as client,
     ):
         await client.connect()
-        for id, (channel, data, code, said) in enumerate(
+        for id, (channel, data, code, message) in enumerate(
             (
                 (f"{VIEW}?order=n+down&limit=1", {}, 107, "character 3 of the order"),
                 (f"{VIEW}?order=n&limit=6", {}, 107, "limit is 6, and must be at most 5"),
@@ -137,7 +137,7 @@ async def test_invalid_order_or_conflation_is_refused() -> None:
             await client.send({"id": id, "subscribe": {"channel": channel, "data": data}})
             error = (await client.next())["error"]
             assert error["code"] == code
-            assert said in error["message"]
+            assert message in error["message"]
         for query, status in (("order=n+down&limit=1", 400), ("conflate=never", 400), ("conflate=1", 429)):
             async with stream(publisher, query) as events:
                 assert events.response.status == status
@@ -150,11 +150,11 @@ async def test_stream_has_order_and_conflation() -> None:
     async with (
         serving(fake_view) as publisher,
         stream(publisher, "order=n&limit=1") as top,
-        stream(publisher, "conflate=100ms&max_bytes=1m") as paced,
+        stream(publisher, "conflate=100ms&max_bytes=1m") as conflated,
         stream(publisher, "slow=conflate&max_rate=1000", Accept="application/x-ndjson") as lines,
     ):
         assert (await top.next()).data["rows"] == [["a", {"n": 1}]]
-        for events in (top, paced):
+        for events in (top, conflated):
             while (await events.next()).name != "ready":
                 pass
         for n in range(3, 30):
@@ -164,7 +164,7 @@ async def test_stream_has_order_and_conflation() -> None:
         rows = {"a": {"n": 1}, "b": {"n": 2}}
         seen = 0
         while rows["a"] != {"n": 29}:
-            change = await paced.next()
+            change = await conflated.next()
             assert (change.name, change.data["op"]) == ("change", "add")
             rows[change.data["key"]] = change.data["row"]
             seen += 1
@@ -181,17 +181,17 @@ async def test_python_subscriber_has_order_and_conflation() -> None:
         async with (
             distributary.subscribe(VIEW, order_by="n desc", limit=2, url=url) as top,
             distributary.subscribe(VIEW, order_by="n", limit=2, conflate=0.05, url=url) as slowly,
-            distributary.subscribe(VIEW, max_rate=200, url=url) as paced,
+            distributary.subscribe(VIEW, max_rate=200, url=url) as conflated,
         ):
             for n in range(40):
                 fake_view.put(("a", {"n": n}), ("b", {"n": -n}))
             fake_view.put(("c", None), ("d", {"n": 7}))
-            for changes, keys in ((top, ["a", "d"]), (slowly, ["b", "d"]), (paced, ["a", "b", "d"])):
+            for changes, keys in ((top, ["a", "d"]), (slowly, ["b", "d"]), (conflated, ["a", "b", "d"])):
                 async with asyncio.timeout(WAIT):
                     while changes.position is None or changes.position.seq < fake_view.seq:
                         for change in await changes.take():
                             assert change.op in ("snapshot", "add", "change", "remove")
-                assert (list(changes.rows) if changes is not paced else sorted(changes.rows)) == keys
+                assert (list(changes.rows) if changes is not conflated else sorted(changes.rows)) == keys
                 assert changes.rows == {key: fake_view.rows()[key] for key in keys}
 
 
@@ -209,16 +209,16 @@ async def test_conflated_reader_that_stops_gets_the_newest_rows(data: dict[str, 
                 assert transport.get_write_buffer_size() < 100_000
             assert publisher.stats.slow == 0
             client.socket.transport.resume_reading()
-            told = 0
+            result = 0
             while (await pub(client))["offset"] < fake_view.seq:
-                told += 1
-            assert told < 390
-            said = describe(publisher.hub, publisher.stats, "")
-            ((_, counts),) = said["paces"].items()
-            assert told + counts["conflated"] + counts["dropped"] in (398, 399)
+                result += 1
+            assert result < 390
+            message = describe(publisher.hub, publisher.stats, "")
+            ((_, counts),) = message["paces"].items()
+            assert result + counts["conflated"] + counts["dropped"] in (398, 399)
             async with aiohttp.ClientSession() as session:
                 text = await (await session.get(publisher.addresses["http"] + "/metrics")).text()
-            assert f'conflated_total{{process="{said["pid"]}"}} {said["conflated"]}' in text
+            assert f'conflated_total{{process="{message["pid"]}"}} {message["conflated"]}' in text
         await until(lambda: left(publisher) == (0, 0, 0, 0, 0))
 
 
@@ -245,26 +245,30 @@ async def test_javascript_sdk_has_order_and_conflation(protobuf: bool) -> None:
     fake_view.put(("a", {"n": 1}), ("b", {"n": 2}))
     async with serving(fake_view) as publisher:
         client = Client(publisher.addresses["websocket"], min_reconnect_delay=0.01, use_protobuf=protobuf)
-        top, paced = Notes(), Notes()
+        top, conflated = Notes(), Notes()
         await client.connect()
         await client.new_subscription(f"{VIEW}?order=n&limit=1", top).subscribe()
         data = packed({"conflate": "20ms"}, protobuf)
-        await client.new_subscription(VIEW, paced, data=data).subscribe()
-        await until(lambda: top.subscribed and paced.subscribed)
+        await client.new_subscription(VIEW, conflated, data=data).subscribe()
+        await until(lambda: top.subscribed and conflated.subscribed)
         fake_view.put(("b", {"n": 0}), ("b", {"n": 5}))
-        await until(lambda: [said["key"] for _, said in top.publications] == ["a", "b", "b", "a"])
+        await until(lambda: [message["key"] for _, message in top.publications] == ["a", "b", "b", "a"])
         assert [offset for offset, _ in top.publications] == [3, 3, 4, 4]
-        await until(lambda: paced.publications and paced.publications[-1][0] == 4)
+        await until(lambda: conflated.publications and conflated.publications[-1][0] == 4)
         await client.disconnect()
         for n in range(5):
             fake_view.put(("a", {"n": n}), ("c", {"n": n}))
         await client.connect()
-        await until(lambda: len(top.subscribed) == 2 and len(paced.subscribed) == 2)
+        await until(lambda: len(top.subscribed) == 2 and len(conflated.subscribed) == 2)
         assert (top.subscribed[1].recovered, top.states[1]["rows"]) == (False, [["a", {"n": 4}]])
-        assert paced.subscribed[1].recovered
-        await until(lambda: paced.publications[-1][0] == fake_view.seq)
-        held = {key: row for _, said in paced.publications for key, row in [(said["key"], said["row"])]}
-        assert held == fake_view.rows()
+        assert conflated.subscribed[1].recovered
+        await until(lambda: conflated.publications[-1][0] == fake_view.seq)
+        current = {
+            key: row
+            for _, message in conflated.publications
+            for key, row in [(message["key"], message["row"])]
+        }
+        assert current == fake_view.rows()
         await client.disconnect()
 
 
@@ -299,14 +303,14 @@ async def test_two_thousand_changes_per_second_are_conflated(store: StoreServer)
     async with serving(fake_view, reader=reader) as publisher:
         url = publisher.addresses["websocket"]
         async with (
-            distributary.subscribe(VIEW, conflate="2s", url=url) as paced,
+            distributary.subscribe(VIEW, conflate="2s", url=url) as conflated,
             distributary.subscribe(VIEW, url=url) as plain,
         ):
             got: list[tuple[float, str]] = []
             every = 0
 
             async def follow() -> None:
-                async for change in paced:
+                async for change in conflated:
                     if change.key is not None:
                         got.append((time.monotonic(), change.key))
 
@@ -331,16 +335,16 @@ async def test_two_thousand_changes_per_second_are_conflated(store: StoreServer)
                     else:
                         await asyncio.sleep(0.005)
                 await until(lambda: every == sent)
-                await until(lambda: paced.rows == plain.rows and paced.position == plain.position)
+                await until(lambda: conflated.rows == plain.rows and conflated.position == plain.position)
                 for task in tasks:
                     task.cancel()
-            said = describe(publisher.hub, publisher.stats, "")
+            message = describe(publisher.hub, publisher.stats, "")
         times: dict[str, float] = {}
         for at, key in got:
             assert at - times.get(key, 0.0) > 1.7, "sooner than was asked for"
             times[key] = at
         assert plain.rows == fake_view.rows()
         assert len(got) <= 5 * keys
-        assert said["conflated"] == sent - len(got)
+        assert message["conflated"] == sent - len(got)
         assert sent > seconds * changes / 4, "the machine is too busy to show anything"
     await reader.close()

@@ -71,10 +71,13 @@ async def keys_of(client: Raw, channel: str = VIEW, id: int = 2, **more: Any) ->
 
 
 def none_left(publisher: Publisher) -> bool:
-    said = describe(publisher.hub, publisher.stats, "")
+    message = describe(publisher.hub, publisher.stats, "")
     access = publisher.access
     return not (
-        said["subscribers"] or said["queries"] or len(access.sessions) or len(access.limiter.reservations)
+        message["subscribers"]
+        or message["queries"]
+        or len(access.sessions)
+        or len(access.limiter.reservations)
     )
 
 
@@ -106,8 +109,8 @@ async def test_one_name_and_two_filters_never_share_a_row(codec: Codec) -> None:
         # The next message of each is the answer to its question: nothing else came in between.
         for client in seen:
             assert "rpc" in await client.ask(9, rpc={"method": "status", "data": {"view": VIEW}})
-        said = describe(publisher.hub, publisher.stats, "")
-        assert (said["queries"], said["channels"]) == (3, 3), "equal filters share one encoding"
+        message = describe(publisher.hub, publisher.stats, "")
+        assert (message["queries"], message["channels"]) == (3, 3), "equal filters share one encoding"
 
 
 @both
@@ -226,8 +229,8 @@ async def test_subscription_belongs_to_its_creator() -> None:
     query = Query.parse(VIEW, "c = 'DE'")
     whole = Query.parse(VIEW, None)
     mine, his, all_rows = owned_id("ann"), owned_id("bob"), owned_id("ann")
-    for id, asked in ((mine, query), (his, query), (all_rows, whole), ("G", query)):
-        await fake_view.reader.register(VIEW, asked.id, asked.text, id, 60_000, True)
+    for id, request in ((mine, query), (his, query), (all_rows, whole), ("G", query)):
+        await fake_view.reader.register(VIEW, request.id, request.text, id, 60_000, True)
     async with serving(fake_view, auth=AUTH) as publisher, connected(publisher, german()) as ann:
         assert await keys_of(ann, query.channel, data={"subscription": mine}) == ["de"]
         await ann.ask(3, unsubscribe={"channel": query.channel})
@@ -257,8 +260,8 @@ async def test_refresh_changes_what_is_served(codec: Codec) -> None:
     fake_view = two_rows()
     async with serving(fake_view, auth=AUTH) as publisher:
         async with raw(publisher, codec) as ann:
-            said = await ann.connect(german(lasts=5))
-            assert (said["expires"], 1 <= said["ttl"] <= 5) == (True, True)
+            message = await ann.connect(german(lasts=5))
+            assert (message["expires"], 1 <= message["ttl"] <= 5) == (True, True)
             await keys_of(ann)
             reply = (await ann.ask(3, refresh={"token": german()}))["refresh"]
             assert 590 <= reply["ttl"] <= 600
@@ -304,13 +307,13 @@ async def test_waiting_subscription_is_rechecked() -> None:
     query, id = Query.parse(VIEW, "c = 'DE'"), owned_id("ann")
     await fake_view.reader.register(VIEW, query.id, query.text, id, 60_000, False)
     async with serving(fake_view, auth=AUTH) as publisher, connected(publisher, german()) as ann:
-        asked = {"channel": query.channel, "data": {"subscription": id}}
-        assert (await ann.ask(2, subscribe=asked))["subscribe"]["data"] == {"op": "waiting"}
+        request = {"channel": query.channel, "data": {"subscription": id}}
+        assert (await ann.ask(2, subscribe=request))["subscribe"]["data"] == {"op": "waiting"}
         assert "refresh" in await ann.ask(3, refresh={"token": german()})
         assert "rpc" in await ann.ask(4, rpc={"method": "status", "data": {"view": VIEW}}), "it goes on"
         assert "refresh" in await ann.ask(5, refresh={"token": french("ann")})
         assert (await ann.next())["push"]["unsubscribe"]["code"] == 2502
-        assert (await ann.ask(6, subscribe=asked))["error"]["code"] == 102
+        assert (await ann.ask(6, subscribe=request))["error"]["code"] == 102
 
 
 async def test_expiry_and_revocation_end_open_sessions() -> None:
@@ -363,8 +366,8 @@ async def test_channel_may_have_its_own_token(codec: Codec) -> None:
         # It can only take away.
         assert await keys_of(ann, token=token(rows="n = 5")) == ["de2"]
         own = {"channel": VIEW, "token": token(rows="n = 5", channel=VIEW)}
-        said = (await ann.ask(3, sub_refresh=own))["sub_refresh"]
-        assert (said["expires"], said["ttl"] > 500) == (True, True)
+        message = (await ann.ask(3, sub_refresh=own))["sub_refresh"]
+        assert (message["expires"], message["ttl"] > 500) == (True, True)
         fake_view.put(("de2", {"c": "DE", "n": 5, "m": 1}), ("de", {"c": "DE", "n": 1}))
         assert (await ann.next())["push"]["pub"]["data"]["key"] == "de2"
         assert "sub_refresh" in await ann.ask(4, sub_refresh={"channel": VIEW, "token": token(rows="n = 1")})
@@ -381,12 +384,12 @@ async def test_channel_may_have_its_own_token(codec: Codec) -> None:
                 (token(lasts=-1), 109),
             )
         ):
-            asked = {"channel": VIEW, "token": shown}
-            assert (await ann.ask(n + 6, subscribe=asked))["error"]["code"] == code, shown
+            request = {"channel": VIEW, "token": shown}
+            assert (await ann.ask(n + 6, subscribe=request))["error"]["code"] == code, shown
         await keys_of(ann, id=20, token=token())
         for shown in ("", "x", token("bob")):
-            asked = {"channel": VIEW, "token": shown}
-            assert (await ann.ask(21, sub_refresh=asked))["error"]["code"] == 103
+            request = {"channel": VIEW, "token": shown}
+            assert (await ann.ask(21, sub_refresh=request))["error"]["code"] == 103
         await ann.send({"id": 22, "sub_refresh": {"channel": VIEW, "token": token(lasts=-1)}})
         assert (await ann.next())["push"]["unsubscribe"]["code"] == 2501
         assert (await ann.next())["error"]["code"] == 109
@@ -511,8 +514,8 @@ async def test_stats_and_metrics_need_an_operator() -> None:
                     assert reply.status == status
             async with http.get(base + path, params={"token": token(operator="read")}) as reply:
                 assert reply.status == 401, "in the address a token is for streams only"
-        asked = {"Access-Control-Request-Method": "GET", "Origin": "http://127.0.0.1"}
-        async with http.options(f"{base}/v1/views/{VIEW}/events", headers=asked) as reply:
+        request = {"Access-Control-Request-Method": "GET", "Origin": "http://127.0.0.1"}
+        async with http.options(f"{base}/v1/views/{VIEW}/events", headers=request) as reply:
             assert "Authorization" in reply.headers["Access-Control-Allow-Headers"]
 
 

@@ -52,9 +52,9 @@ async def process(
     assert running.stdout is not None
     try:
         async with asyncio.timeout(3 * WAIT):
-            said = json.loads(await running.stdout.readline())
-        assert (said["ready"], said["component"]) == (True, "publisher")
-        yield running, said["addresses"]
+            message = json.loads(await running.stdout.readline())
+        assert (message["ready"], message["component"]) == (True, "publisher")
+        yield running, message["addresses"]
     finally:
         if running.returncode is None:
             running.kill()
@@ -82,8 +82,8 @@ async def test_process_serves_and_stops(store: StoreServer, tmp_path: Path) -> N
                 aiohttp.ClientSession() as session,
                 session.get(addresses["http"] + "/v1/stats") as found,
             ):
-                said = await found.json()
-                assert (said["subscribers"], said["deliveries"]) == (1, 2)
+                message = await found.json()
+                assert (message["subscribers"], message["deliveries"]) == (1, 2)
             running.send_signal(signal.SIGTERM)
             assert await client.closed() == (3001, "shutdown")
         async with asyncio.timeout(5):
@@ -94,14 +94,14 @@ async def test_process_serves_and_stops(store: StoreServer, tmp_path: Path) -> N
 async def test_client_continues_at_the_next_process(store: StoreServer, tmp_path: Path) -> None:
     """A publisher is killed; its client resumes at another, from its position, out of the log."""
     fake_view = FakeView(writer=RedisWriter(store.url))
-    asked: dict[str, Any] = {"channel": VIEW}
+    request: dict[str, Any] = {"channel": VIEW}
     numbers: list[int] = []
     for life in range(3):
         async with process(store, tmp_path) as (running, addresses):
             async with websockets.connect(addresses["websocket"], proxy=None) as socket:
                 client = Raw(socket)
                 await client.connect()
-                await client.send({"id": 2, "subscribe": asked})
+                await client.send({"id": 2, "subscribe": request})
                 reply = (await client.next())["subscribe"]
                 assert reply.get("recovered", False) == (life > 0)
                 numbers += [pub["offset"] for pub in reply.get("publications", [])]
@@ -111,7 +111,7 @@ async def test_client_continues_at_the_next_process(store: StoreServer, tmp_path
                 running.kill()
                 await running.wait()
             fake_view.put(("a", {"n": -1}))
-            asked |= {"recover": True, "epoch": reply["epoch"], "offset": numbers[-1]}
+            request |= {"recover": True, "epoch": reply["epoch"], "offset": numbers[-1]}
     assert numbers == list(range(1, 18))
 
 
@@ -132,13 +132,13 @@ async def test_subscribers_recover_when_the_store_restarts(store: StoreServer, t
         refused = await client.next()
         assert (refused["id"], refused["error"]["temporary"]) == (3, True)
         store.start()
-        told = await client.next()
-        assert told["push"]["unsubscribe"]["code"] == 2500
+        result = await client.next()
+        assert result["push"]["unsubscribe"]["code"] == 2500
         fake_view.reopen(RedisWriter(store.url))
-        asked = {"recover": True, "epoch": before["epoch"], "offset": before["offset"]}
+        request = {"recover": True, "epoch": before["epoch"], "offset": before["offset"]}
         async with asyncio.timeout(WAIT):
             for id in range(4, 1000):
-                await client.send({"id": id, "subscribe": {"channel": VIEW} | asked})
+                await client.send({"id": id, "subscribe": {"channel": VIEW} | request})
                 reply = await client.next()
                 while "id" not in reply:
                     reply = await client.next()
@@ -185,12 +185,14 @@ async def test_any_process_of_a_port_reports_all(store: StoreServer, tmp_path: P
                 async with session.get(addresses["http"] + "/v1/stats", headers=close) as reply:
                     answered.add((await reply.json())["pid"])
         for _ in range(8):
-            said: set[str] = set()
+            message: set[str] = set()
             async with asyncio.timeout(WAIT):
-                while said != wanted:
+                while message != wanted:
                     async with session.get(addresses["http"] + "/metrics", headers=close) as reply:
                         text = await reply.text()
-                    said = set(re.findall(r'distributary_publisher_connections\{process="(\d+)"\} 0', text))
-                    assert str(apart.pid) not in said
-                    if said != wanted:  # the first beats are still to come
+                    message = set(
+                        re.findall(r'distributary_publisher_connections\{process="(\d+)"\} 0', text)
+                    )
+                    assert str(apart.pid) not in message
+                    if message != wanted:  # the first beats are still to come
                         await asyncio.sleep(0.05)

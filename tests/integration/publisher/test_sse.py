@@ -324,8 +324,8 @@ async def test_port_serves_health_stats_and_metrics() -> None:
             fake_view.put(("a", {"n": 1}))
             await until(lambda: publisher.stats.deliveries)
             async with session.get("/v1/stats") as reply:
-                said = await reply.json()
-            assert (said["subscribers"], said["views"][VIEW]["published"]) == (1, 1)
+                message = await reply.json()
+            assert (message["subscribers"], message["views"][VIEW]["published"]) == (1, 1)
             async with session.get("/metrics") as reply:
                 text = await reply.text()
             assert f'distributary_publisher_deliveries_total{{process="{os.getpid()}"}} 1.0\n' in text
@@ -376,7 +376,7 @@ async def test_stream_starts_from_a_position_with_some_fields() -> None:
 
 async def test_invalid_fields_and_starts_are_refused() -> None:
     async with serving(FakeView()) as publisher:
-        for query, said in (
+        for query, message in (
             ("fields=", "character 1"),
             ("fields=a,,b", "character 3"),
             ("fields=a&fields=b", "given 2 times"),
@@ -384,4 +384,4 @@ async def test_invalid_fields_and_starts_are_refused() -> None:
         ):
             async with stream(publisher, query) as events:
                 assert events.response.status == 400
-                assert said in (await events.response.json())["error"]["message"]
+                assert message in (await events.response.json())["error"]["message"]

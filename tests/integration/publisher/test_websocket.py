@@ -25,8 +25,8 @@ from distributary.publisher.websocket.channel_sink import WebSocketEncoder
 
 
 def counts(publisher: Publisher) -> tuple[int, int, int, int]:
-    said = describe(publisher.hub, publisher.stats, "")
-    return said["connections"], said["queries"], said["channels"], said["subscribers"]
+    message = describe(publisher.hub, publisher.stats, "")
+    return message["connections"], message["queries"], message["channels"], message["subscribers"]
 
 
 both = pytest.mark.parametrize("codec", CODECS, ids=lambda codec: codec.subprotocol)
@@ -160,7 +160,7 @@ async def test_invalid_subscribes_get_errors(codec: Codec) -> None:
     fake_view = FakeView()
     async with serving(fake_view, max_channels=2) as publisher, raw(publisher, codec) as client:
         await client.connect()
-        asked = [
+        request = [
             "nothing",
             "odds?where=x",
             "odds?nonsense=1",
@@ -171,7 +171,7 @@ async def test_invalid_subscribes_get_errors(codec: Codec) -> None:
             "odds?keys=b",
         ]
         got: list[int] = []
-        for n, channel in enumerate(asked, 2):
+        for n, channel in enumerate(request, 2):
             await client.send({"id": n, "subscribe": {"channel": channel}})
             reply = await client.next()
             assert reply["id"] == n
@@ -228,14 +228,14 @@ async def test_two_connections_share_a_subscription(codec: Codec) -> None:
     fake_view.put(("a", {"s": "f", "n": 0}))
     query = Query.parse(VIEW, "s = 'f'")
     await fake_view.reader.register(VIEW, query.id, query.text, "G", 60_000, False)
-    asked = {"id": 2, "subscribe": {"channel": query.channel, "data": {"subscription": "G"}}}
+    request = {"id": 2, "subscribe": {"channel": query.channel, "data": {"subscription": "G"}}}
     async with serving(fake_view) as publisher, raw(publisher, codec) as second:
         async with raw(publisher, codec) as first:
             for client in (first, second):
                 await client.connect()
-                await client.send(asked)
+                await client.send(request)
                 assert (await client.next())["subscribe"]["data"] == {"op": "waiting"}
-            await second.send({**asked, "id": 3})
+            await second.send({**request, "id": 3})
             assert (await second.next())["error"]["code"] == 105, "twice on one connection"
             await fake_view.reader.begin(VIEW, "G", 60_000)
             for client in (first, second):
@@ -258,7 +258,7 @@ async def test_subscription_ended_elsewhere_ends_at_once(codec: Codec) -> None:
     fake_view = FakeView()
     query = Query.parse(VIEW, "s = 'f'")
     await fake_view.reader.register(VIEW, query.id, query.text, "G", 60_000, True)
-    asked = {"id": 2, "subscribe": {"channel": query.channel, "data": {"subscription": "G"}}}
+    request = {"id": 2, "subscribe": {"channel": query.channel, "data": {"subscription": "G"}}}
     async with (
         serving(fake_view) as publisher,
         serving(fake_view) as other,
@@ -267,12 +267,12 @@ async def test_subscription_ended_elsewhere_ends_at_once(codec: Codec) -> None:
     ):
         for client in (first, second):
             await client.connect()
-            await client.send(asked)
+            await client.send(request)
             assert (await client.next())["subscribe"]["data"]["op"] == "snapshot"
         await first.send({"id": 4, "unsubscribe": {"channel": query.channel}})
         assert "unsubscribe" in await first.next()
-        told = (await second.next())["push"]["unsubscribe"]
-        assert (told["code"], told["reason"]) == (2002, "subscription ended")
+        result = (await second.next())["push"]["unsubscribe"]
+        assert (result["code"], result["reason"]) == (2002, "subscription ended")
         await until(lambda: not other.hub.followers[VIEW].subscriptions)
 
 

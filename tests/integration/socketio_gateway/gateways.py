@@ -43,7 +43,7 @@ class Node:
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self._process = process
-        self.heard: list[dict[str, Any]] = []
+        self.received: list[dict[str, Any]] = []
 
     async def next(self, event: str) -> Any:
         """Read on to the next line that tells of this event."""
@@ -51,11 +51,11 @@ class Node:
         async with asyncio.timeout(WAIT):
             while True:
                 line = await self._process.stdout.readline()
-                assert line, f"it ended; before {event} it said: {self.heard}"
-                said = json.loads(line)
-                self.heard.append(said)
-                if said["event"] == event:
-                    return said.get("body", said)
+                assert line, f"it ended; before {event} it said: {self.received}"
+                message = json.loads(line)
+                self.received.append(message)
+                if message["event"] == event:
+                    return message.get("body", message)
 
     async def say(self, line: str) -> None:
         assert self._process.stdin is not None

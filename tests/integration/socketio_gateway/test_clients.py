@@ -34,8 +34,8 @@ async def test_client_gets_the_snapshot_then_changes_until_it_unsubscribes(words
         assert joined["data"]["rows"] == [["a", {"s": "f", "price": 1}]]
         assert (joined["epoch"], joined["offset"]) == (fake_view.epoch, 2)
         fake_view.put(("b", {"s": "f"}))
-        told = await client.next("publication")
-        assert (told["channel"], told["offset"], told["data"]["op"]) == (joined["channel"], 3, "add")
+        result = await client.next("publication")
+        assert (result["channel"], result["offset"], result["data"]["op"]) == (joined["channel"], 3, "add")
         fake_view.put(("a", None))
         assert (await client.next("publication"))["data"]["op"] == "remove"
         assert await client.ask("unsubscribe", {"channel": joined["channel"]}) == {}

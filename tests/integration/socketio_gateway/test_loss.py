@@ -74,7 +74,7 @@ async def test_killed_publisher_is_hidden_from_the_client(store: StoreServer, tm
                 seen.append((await client.next("publication"))["offset"])
             assert seen == list(range(joined["offset"] + 1, joined["offset"] + 9))
             assert other.stats.connections == 1
-            assert not {"disconnect", "subscribed"} & {one["event"] for one in client.heard}
+            assert not {"disconnect", "subscribed"} & {one["event"] for one in client.received}
             relay.send_signal(signal.SIGTERM)
             assert await client.next("disconnected") == {"code": 3001, "reason": "shutdown"}
             assert (await client.next("disconnect"))["reason"] == "transport close"
@@ -93,8 +93,8 @@ async def test_failed_resume_is_a_new_snapshot() -> None:
     ):
         await client.ask("subscribe", {"view": VIEW})
         fake_view.crash()  # the epoch is another: the publisher sends everybody back (2500)
-        told = await client.next("subscribed")
-        assert (told["recovered"], told["data"]["rows"]) == (False, [["a", {"n": 0}]])
+        result = await client.next("subscribed")
+        assert (result["recovered"], result["data"]["rows"]) == (False, [["a", {"n": 0}]])
         fake_view.put(("a", {"n": 1}))
         assert (await client.next("publication"))["data"]["changed"] == {"n": 1}
 
@@ -155,7 +155,7 @@ async def test_client_that_does_not_read_is_closed_and_reconnects() -> None:
         await slow.say("resume")
         assert (await slow.next("disconnect"))["reason"] in ("transport close", "transport error")
         await slow.next("connect")
-        seen = [one["body"]["offset"] for one in slow.heard if one["event"] == "publication"]
+        seen = [one["body"]["offset"] for one in slow.received if one["event"] == "publication"]
         assert seen == list(range(1, len(seen) + 1))
         position = {"epoch": joined["epoch"], "offset": len(seen)}
         again = await slow.ask("subscribe", {"view": VIEW, "recover": position})
@@ -186,9 +186,9 @@ async def test_snapshot_comes_before_the_changes(words: list[str]) -> None:
         pouring = asyncio.create_task(pour())
         try:
             for _ in range(10):
-                before = len(client.heard)
+                before = len(client.received)
                 joined = await client.ask("subscribe", {"view": VIEW})
-                assert [one["event"] for one in client.heard[before:]] == ["ack"]
+                assert [one["event"] for one in client.received[before:]] == ["ack"]
                 for n in range(1, 4):
                     assert (await client.next("publication"))["offset"] == joined["offset"] + n
                 await client.ask("unsubscribe", {"channel": VIEW})
@@ -217,4 +217,9 @@ async def test_one_frame_with_a_reply_and_its_changes_keeps_their_order() -> Non
             await client.next("connect")
             await client.say('subscribe {"channel": "c"}')
             await client.next("publication")
-            assert [said["event"] for said in client.heard] == ["open", "connect", "ack", "publication"]
+            assert [message["event"] for message in client.received] == [
+                "open",
+                "connect",
+                "ack",
+                "publication",
+            ]

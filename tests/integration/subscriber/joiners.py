@@ -128,10 +128,10 @@ class Joiners:
                 if not epoch:
                     asking = self._choose()
                     witness = Witness(asking.wanted)
-                asked: dict[str, Any] = {"channel": asking.channel}
+                request: dict[str, Any] = {"channel": asking.channel}
                 if epoch:
-                    asked |= {"recover": True, "epoch": epoch, "offset": witness.seq}
-                await client.send({"id": 2, "subscribe": asked})
+                    request |= {"recover": True, "epoch": epoch, "offset": witness.seq}
+                await client.send({"id": 2, "subscribe": request})
                 reply = (await client.next())["subscribe"]
                 how = take_reply(witness, reply)
                 await self._follow(client, asking.channel, witness)
@@ -149,8 +149,8 @@ class Joiners:
                 when = self._random.choices(("before", "beside", "after"), (1, 3, 6))[0]
                 if when == "before":
                     await self._reader.begin(VIEW, id, 60_000)
-                asked = {"channel": query.channel, "data": {"subscription": id}}
-                await client.send({"id": 2, "subscribe": asked})
+                request = {"channel": query.channel, "data": {"subscription": id}}
+                await client.send({"id": 2, "subscribe": request})
                 if when == "beside":
                     await self._jitter()
                     await self._reader.begin(VIEW, id, 60_000)

@@ -67,16 +67,16 @@ async def test_bad_input_gets_documented_codes(database: Database, publish: Star
         await too_many(url)
         await unaffected()
         async with aiohttp.ClientSession() as http, http.get(addresses["http"] + "/v1/stats") as reply:
-            said = await reply.json()
-        assert (said["connections"], said["subscribers"], list(said["views"])) == (1, 1, [VIEW])
-        assert said["closes"]["3501"] == 7
+            message = await reply.json()
+        assert (message["connections"], message["subscribers"], list(message["views"])) == (1, 1, [VIEW])
+        assert message["closes"]["3501"] == 7
     folding.store.close()
 
 
 async def refused_commands(url: str) -> None:
     """Refusals end a command, not the connection."""
     async with connected(url) as bad:
-        for id, (asked, code) in enumerate(
+        for id, (request, code) in enumerate(
             [
                 ({"channel": "no-such-view"}, 102),
                 ({"channel": "no-such-view?keys=a"}, 102),
@@ -94,9 +94,9 @@ async def refused_commands(url: str) -> None:
             ],
             10,
         ):
-            await bad.send({"id": id, "subscribe": asked})
+            await bad.send({"id": id, "subscribe": request})
             reply = await bad.next()
-            assert (reply["id"], reply["error"]["code"]) == (id, code), asked
+            assert (reply["id"], reply["error"]["code"]) == (id, code), request
             assert not reply["error"].get("temporary")
         await bad.send({"id": 99, "rpc": {"method": "x"}})
         assert (await bad.next())["error"]["code"] == 104

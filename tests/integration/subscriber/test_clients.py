@@ -74,6 +74,6 @@ def run(feeding: Feeding, view: str) -> None:
     process = command(feeding, "no-such-view", "--json", "--max", "0")
     text, errors = process.communicate(timeout=30 * LIMIT)
     assert (process.returncode, text) == (1, "")
-    said = json.loads(errors)["error"]
-    assert "unknown channel" in said["message"]
+    message = json.loads(errors)["error"]
+    assert "unknown channel" in message["message"]
     assert "Traceback" not in errors

@@ -30,7 +30,7 @@ async def look_at(feeding: Feeding, view: str) -> Held:
 async def rested(feeding: Feeding, view: str) -> Held:
     """What is held when nobody asks."""
     found = await eventually(partial(look_at, feeding, view), lambda found: len(found.reducers) == 2)
-    assert not any(sum(said) for said in found.reducers.values())
+    assert not any(sum(message) for message in found.reducers.values())
     return found
 
 
@@ -67,7 +67,7 @@ async def test_open_subscriptions_are_counted_everywhere(feeding: Feeding) -> No
     one, other = [await connect(stack.addresses["websocket"], view, 3) for _ in range(2)]
     await one.hold(0, 8)
     await other.shared(0, 8)
-    await eventually(look, lambda found: {said[0] for said in found.reducers.values()} == {24})
+    await eventually(look, lambda found: {message[0] for message in found.reducers.values()} == {24})
     found = await eventually(look, lambda found: found.publishers[1] == 48)
     assert found.stored[f"d:{{{view}}}:s:subscriptions"] == 48
     for swarm in (one, other):

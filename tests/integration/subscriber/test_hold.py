@@ -88,20 +88,20 @@ async def test_joins_under_load_lose_and_repeat_nothing(database: Database, publ
             stayers.append((asking, group.create_task(joiners.stay(asking, joined, end))))
             await joined.wait()
         await joiners.run(sockets=(12, 150), steps=(6, 105), streams=(6, 105))
-        said = await stop()
-        end.set_result(said["seq"])
+        message = await stop()
+        end.set_result(message["seq"])
         for asking, task in stayers:
             witness = await task
             tally.count("stayed", witness)
-            assert witness.rows == wanted_at(asking, said["seq"])
-        assert await stored(reader) == (said["seq"], rows_at(said["seq"]))
+            assert witness.rows == wanted_at(asking, message["seq"])
+        assert await stored(reader) == (message["seq"], rows_at(message["seq"]))
     await reader.close()
-    print(tally.joins, tally.changes, said)
+    print(tally.joins, tally.changes, message)
     assert tally.faults == []
     assert tally.total >= 3_000
     ways = ("snapshot", "recovered", "begun", "begun early, snapshot", "stream", "stream resumed")
     assert all(tally.joins.get(way, 0) >= 50 for way in ways), tally.joins
-    assert said["seq"] > 10_000
+    assert message["seq"] > 10_000
 
 
 def deliver_nothing_held(joining: JoinBuffer, epoch: str, seq: int) -> Sequence[Publication] | None:
@@ -112,9 +112,9 @@ def deliver_nothing_held(joining: JoinBuffer, epoch: str, seq: int) -> Sequence[
 
 def deliver_all_held(joining: JoinBuffer, epoch: str, seq: int) -> Sequence[Publication] | None:
     """What came while the state was read is delivered, whether the state has it or not."""
-    held = list(joining._buffered)
+    current = list(joining._buffered)
     found = flush(joining, epoch, seq)
-    return None if found is None else held
+    return None if found is None else current
 
 
 flush = JoinBuffer.flush

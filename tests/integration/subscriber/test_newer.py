@@ -42,10 +42,10 @@ async def test_subscription_continues_from_rows_by_rest(feeding: Feeding) -> Non
         aiohttp.ClientSession() as http,
         http.get(f"{addresses['control']}/v1/views/{view}", params={"where": "s = 'f'"}) as reply,
     ):
-        said = await reply.json()
+        message = await reply.json()
         position = reply.headers["Distributary-Position"]
-    held = dict(said["rows"])
-    assert set(held) == {"a", "c"}
+    current = dict(message["rows"])
+    assert set(current) == {"a", "c"}
     feeding.produce([("a", {"n": 10}), ("b", {"s": "f"}), ("c", {"s": "g"}), ("d", {"n": 11})])
     rows = {
         "a": {"s": "f", "n": 10},
@@ -56,7 +56,7 @@ async def test_subscription_continues_from_rows_by_rest(feeding: Feeding) -> Non
     await feeding.rows_become(view, rows)
     wanted = {key: row for key, row in rows.items() if row["s"] == "f"}
     async with distributary.subscribe(
-        view, where="s = 'f'", url=addresses["websocket"], from_position=position, rows=held
+        view, where="s = 'f'", url=addresses["websocket"], from_position=position, rows=current
     ) as changes:
         assert [change.op for change in await changes.take()][:1] == ["resumed"]
         assert changes.tier == "log"
@@ -92,7 +92,7 @@ async def test_changes_lost_from_the_log_are_replayed_from_kafka(feeding: Feedin
         writer.save_checkpoint(build, 1, 100)  # as the driver does every ten seconds
         async with events(addresses["http"], view) as stream:
             _, ready = await begin(stream)
-        last, held = ready.id, dict(rows)
+        last, current = ready.id, dict(rows)
         feeding.produce([*((f"k{n}", {"n": n, "m": 1}) for n in range(5)), ("k7", None), ("new", {"n": 0})])
         rows |= {f"k{n}": {"n": n, "m": 1} for n in range(5)} | {"new": {"n": 0}}
         del rows["k7"]
@@ -101,7 +101,7 @@ async def test_changes_lost_from_the_log_are_replayed_from_kafka(feeding: Feedin
         async with events(addresses["http"], view, last) as stream:
             missed, ready = await begin(stream)
             assert (ready.data["tier"], ready.data["recovered"]) == ("replay", True)
-            assert folded(held, missed) == rows
+            assert folded(current, missed) == rows
             assert len(missed) < 10, "only what was touched"
             feeding.produce([("k9", {"n": -1})])
             change = await stream.next()
@@ -114,7 +114,7 @@ async def test_changes_lost_from_the_log_are_replayed_from_kafka(feeding: Feedin
         async with events(addresses["http"], view, query=f"from={later}") as stream:
             missed, ready = await begin(stream)
             assert ready.data["tier"] == "replay"
-            assert folded(held, missed) == {**rows, "k9": {"n": -1}}
+            assert folded(current, missed) == {**rows, "k9": {"n": -1}}
     finally:
         await reader.close()
         writer.close()

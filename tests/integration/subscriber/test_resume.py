@@ -88,7 +88,7 @@ async def test_trimmed_log_leads_to_a_new_snapshot(database: Database, publish: 
     folding.fold(a={"n": 0}, b={"n": 0})
     http = (await asyncio.to_thread(publish, database.url)).addresses["http"]
     async with events(http, VIEW, query="keys=a") as a, events(http, VIEW, query="keys=b") as b:
-        gone, kept = (await begin(a))[1].id, (await begin(b))[1].id
+        gone, materialized = (await begin(a))[1].id, (await begin(b))[1].id
         for n in range(1, 1_000):
             folding.fold(a={"n": n})
         while (await a.next()).data["changed"]["n"] < 999:
@@ -97,7 +97,7 @@ async def test_trimmed_log_leads_to_a_new_snapshot(database: Database, publish: 
             before, ready = await begin(again)
             assert ([e.name for e in before], ready.data["recovered"]) == (["snapshot"], False)
             assert before[0].data["rows"] == [["a", {"n": 999}]]
-        async with events(http, VIEW, kept, "keys=b") as again:
+        async with events(http, VIEW, materialized, "keys=b") as again:
             before, ready = await begin(again)
             assert (before, ready.data["recovered"]) == ([], True), "nothing of it was in what is gone"
             folding.fold(b={"n": 1})

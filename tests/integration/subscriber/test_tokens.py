@@ -56,16 +56,16 @@ async def test_expired_token_is_replaced_at_the_next_connection() -> None:
 
 
 @pytest.mark.parametrize(
-    ("shown", "said"),
+    ("shown", "message"),
     [
         ({}, "a token or an API key is needed"),
         ({"token": "x"}, "invalid token: malformed"),
         ({"token": german(lasts=-1)}, "109"),
     ],
 )
-async def test_rejected_client_gets_the_reason(shown: dict[str, Any], said: str) -> None:
+async def test_rejected_client_gets_the_reason(shown: dict[str, Any], message: str) -> None:
     async with serving(two_rows(), auth=AUTH) as publisher:
-        with pytest.raises(SubscribeError, match=said):
+        with pytest.raises(SubscribeError, match=message):
             async with distributary.subscribe(VIEW, url=publisher.addresses["websocket"], **shown):
                 pass
 

@@ -42,7 +42,7 @@ def in_reducers(found: Held) -> set[tuple[int, int]]:
     return {(one[SIZES.index("queries")], one[SIZES.index("values")]) for one in found.reducers.values()}
 
 
-async def held(stack: RunningStack, view: str) -> Held:
+async def current(stack: RunningStack, view: str) -> Held:
     """Ask the store, the reducers and the publishers.
 
     Of the rows and the log only that they are there; the short logs of what befell the registry, and of
@@ -58,12 +58,12 @@ async def held(stack: RunningStack, view: str) -> Held:
         }
         reducers, subscribers, queries = {}, 0, 0
         for beat in await reader.heartbeats():
-            said = json.loads(beat.stats)
-            if beat.component == "reducer" and beat.id.startswith(f"{view}/") and "queries" in said:
-                reducers[beat.id] = tuple(said[size] for size in SIZES)
-            elif beat.component == "publisher" and view in said["views"]:
-                subscribers += said["views"][view]["subscribers"]
-                queries += said["views"][view]["queries"]
+            message = json.loads(beat.stats)
+            if beat.component == "reducer" and beat.id.startswith(f"{view}/") and "queries" in message:
+                reducers[beat.id] = tuple(message[size] for size in SIZES)
+            elif beat.component == "publisher" and view in message["views"]:
+                subscribers += message["views"][view]["subscribers"]
+                queries += message["views"][view]["queries"]
         return Held(sizes, reducers, (subscribers, queries))
     finally:
         store.close()
@@ -81,10 +81,10 @@ def _size(store: Any, name: str) -> int:
 @pytest.fixture
 def commands(stack: RunningStack) -> Iterator[list[Command]]:
     """What comes on the commands topic from now on."""
-    heard: list[Command] = []
-    reader = CommandsReader(stack.config.kafka, heard.append).start()
+    received: list[Command] = []
+    reader = CommandsReader(stack.config.kafka, received.append).start()
     assert reader.wait(20 * LIMIT)
-    yield heard
+    yield received
     reader.close()
 
 
@@ -134,7 +134,7 @@ async def test_two_step_subscription_leaves_nothing_when_it_ends(
     await feeding.rows_become(view, rows)
 
     async def look() -> Held:
-        return await held(stack, view)
+        return await current(stack, view)
 
     def nothing_left(found: Held) -> bool:
         # A task that had no record yet since its batch began has not opened its partition.
@@ -153,8 +153,8 @@ async def test_two_step_subscription_leaves_nothing_when_it_ends(
         await eventually(look, lambda found: in_reducers(found) == {(1, 1)})
 
         async with connected(made["publisher"]) as client:
-            asked = {"channel": channel, "data": {"subscription": id}}
-            await client.send({"id": 2, "subscribe": asked})
+            requested = {"channel": channel, "data": {"subscription": id}}
+            await client.send({"id": 2, "subscribe": requested})
             reply = (await client.next())["subscribe"]
             assert (reply["data"], reply["offset"]) == ({"op": "waiting"}, 0)
             produce(a={"n": 1}, b={"sport": "f"})
@@ -175,25 +175,25 @@ async def test_two_step_subscription_leaves_nothing_when_it_ends(
             seqs = [ready["offset"]]
             for n in range(2, 6):
                 produce(a={"n": n}, d={"sport": "fg"[n % 2]}, f={"n": n})
-                heard = [(await client.next())["push"]["pub"] for _ in range(2)]
-                told = {pub["data"]["key"]: pub["data"] for pub in heard}
-                assert told["a"]["changed"] == {"n": n}
-                assert told["d"]["op"] == ("add" if n % 2 == 0 else "remove")
-                seqs += [pub["offset"] for pub in heard]
+                received = [(await client.next())["push"]["pub"] for _ in range(2)]
+                result = {pub["data"]["key"]: pub["data"] for pub in received}
+                assert result["a"]["changed"] == {"n": n}
+                assert result["d"]["op"] == ("add" if n % 2 == 0 else "remove")
+                seqs += [pub["offset"] for pub in received]
             assert seqs == sorted(set(seqs)), "positions grow"
 
             await api.end(id)
             ended = await client.next()
             assert ended["push"]["unsubscribe"]["code"] == 2002
-            await client.send({"id": 3, "subscribe": asked})
+            await client.send({"id": 3, "subscribe": requested})
             assert (await client.next())["error"]["code"] == 102
         await api.end(id, 404)
         await eventually(look, nothing_left)
 
         lost = await api.make(keys=["a", "b"])
         async with connected(made["publisher"]) as client:
-            asked = {"channel": lost["channel"], "data": {"subscription": lost["id"]}}
-            await client.send({"id": 2, "subscribe": asked})
+            requested = {"channel": lost["channel"], "data": {"subscription": lost["id"]}}
+            await client.send({"id": 2, "subscribe": requested})
             await client.next()
             await api.begin(lost["id"])
             assert dict((await client.next())["push"]["pub"]["data"]["rows"]).keys() == {"a", "b"}

@@ -22,14 +22,14 @@ KEY = Grant("key:a", revocable=False)
 class Guest:
     """A holder that leaves when it is told to."""
 
-    def __init__(self, roll: SessionRegistry, grant: Grant) -> None:
+    def __init__(self, registry: SessionRegistry, grant: Grant) -> None:
         self.reasons: list[str] = []
-        self.roll, self.grant = roll, grant
-        roll.add(grant, self)
+        self.registry, self.grant = registry, grant
+        registry.add(grant, self)
 
     def revoke(self, error: TokenRefused) -> None:
         self.reasons.append(error.reason)
-        self.roll.remove(self.grant, self)
+        self.registry.remove(self.grant, self)
 
 
 class Case:
@@ -38,7 +38,7 @@ class Case:
         self.down = False
         self.revoked: dict[str, int] = {}
         auth = Auth(hmac_secret=SECRET, leeway=10.0, revocation_delay=0.0)
-        self.roll = SessionRegistry(
+        self.registry = SessionRegistry(
             Authenticator(Config(auth=auth), self._read, clock=lambda: self.now), interval=0.001
         )
 
@@ -50,47 +50,47 @@ class Case:
 
 async def test_sessions_end_with_their_grant() -> None:
     case = Case()
-    first, second, other = Guest(case.roll, ANN), Guest(case.roll, ANN), Guest(case.roll, BOB)
+    first, second, other = Guest(case.registry, ANN), Guest(case.registry, ANN), Guest(case.registry, BOB)
     case.now += 69
-    await case.roll.check()
+    await case.registry.check()
     assert not first.reasons
     case.now += 1
-    await case.roll.check()
-    await case.roll.check()
+    await case.registry.check()
+    await case.registry.check()
     assert (first.reasons, second.reasons, other.reasons) == (["expired"], ["expired"], [])
     case.revoked["bob"] = MS + 1
-    await case.roll.check()
+    await case.registry.check()
     assert other.reasons == ["revoked"]
-    assert len(case.roll) == 0
+    assert len(case.registry) == 0
 
 
 async def test_expired_sessions_end_while_the_store_is_down() -> None:
     case = Case()
-    over, stays = Guest(case.roll, ANN), Guest(case.roll, BOB)
+    over, stays = Guest(case.registry, ANN), Guest(case.registry, BOB)
     case.down, case.now = True, NOW + 70
-    await case.roll.check()
+    await case.registry.check()
     assert (over.reasons, stays.reasons) == (["expired"], [])
     case.down, case.revoked = False, {"bob": MS + 1}
-    await case.roll.check()
+    await case.registry.check()
     assert stays.reasons == ["revoked"]
 
 
 async def test_sessions_that_left_or_cannot_end_are_not_tracked() -> None:
     case = Case()
     for grant in (OPEN, KEY):
-        Guest(case.roll, grant)
-    assert len(case.roll) == 0
-    guest = Guest(case.roll, ANN)
-    case.roll.remove(ANN, guest)
-    case.roll.remove(ANN, guest)
+        Guest(case.registry, grant)
+    assert len(case.registry) == 0
+    guest = Guest(case.registry, ANN)
+    case.registry.remove(ANN, guest)
+    case.registry.remove(ANN, guest)
     case.now += 1000
-    await case.roll.check()
+    await case.registry.check()
     assert not guest.reasons
 
 
 async def test_checks_go_on_after_one_fails(caplog: pytest.LogCaptureFixture) -> None:
     case = Case()
-    guest = Guest(case.roll, ANN)
+    guest = Guest(case.registry, ANN)
     broken = True
 
     def revoke(error: TokenRefused) -> None:
@@ -100,7 +100,7 @@ async def test_checks_go_on_after_one_fails(caplog: pytest.LogCaptureFixture) ->
 
     guest.revoke = revoke  # type: ignore[method-assign]
     case.now += 1000
-    running = asyncio.create_task(case.roll.run())
+    running = asyncio.create_task(case.registry.run())
     await until(lambda: caplog.records)
     broken = False
     await until(lambda: guest.reasons == ["expired"])

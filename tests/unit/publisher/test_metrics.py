@@ -59,20 +59,20 @@ async def test_stats_are_of_live_processes_of_the_endpoint() -> None:
     await fake_view.reader.heartbeat("publisher", "odd", "nonsense")
     await fake_view.reader.heartbeat("control", "other", json.dumps({"endpoint": here}))
     found = await sibling_stats(fake_view.reader, here)
-    assert {id: said["pid"] for id, said in found.items()} == {"one": 1, "two": 2}
+    assert {id: message["pid"] for id, message in found.items()} == {"one": 1, "two": 2}
 
 
-async def told(pid: int) -> dict[str, Any]:
+async def result(pid: int) -> dict[str, Any]:
     async with hub_of(FakeView()) as hub:
         hub.stats.closed(1009)
         hub.stats.publishes["written"] = 3
         hub.stats.latency('o"dds').observe_all([0])
-        said = metrics.full_stats(hub, hub.stats, "id") | {"pid": pid}
-        return dict(json.loads(json.dumps(said)))  # as it comes out of the store
+        message = metrics.full_stats(hub, hub.stats, "id") | {"pid": pid}
+        return dict(json.loads(json.dumps(message)))  # as it comes out of the store
 
 
 async def test_every_series_has_its_process() -> None:
-    text = render(metrics.families([await told(11), await told(12)]))
+    text = render(metrics.families([await result(11), await result(12)]))
     lines = text.splitlines()
     samples = [line for line in lines if not line.startswith("#")]
     assert samples
@@ -84,7 +84,7 @@ async def test_every_series_has_its_process() -> None:
 
 
 async def test_metric_is_described_once_with_all_its_samples() -> None:
-    text = render(metrics.families([await told(11), await told(12)]))
+    text = render(metrics.families([await result(11), await result(12)]))
     seen: list[str] = []
     for line in text.splitlines():
         name = line.split()[2] if line.startswith("#") else re.split(r"[{ ]", line)[0]
@@ -100,5 +100,9 @@ def test_process_of_another_version_may_report_less() -> None:
 
 async def test_description_is_json() -> None:
     async with hub_of(FakeView()) as hub:
-        said = json.loads(json.dumps(metrics.describe(hub, hub.stats, "id")))
-    assert (said["id"], said["pid"], said["publishes"]) == ("id", os.getpid(), {"written": 0, "refused": 0})
+        message = json.loads(json.dumps(metrics.describe(hub, hub.stats, "id")))
+    assert (message["id"], message["pid"], message["publishes"]) == (
+        "id",
+        os.getpid(),
+        {"written": 0, "refused": 0},
+    )

@@ -16,14 +16,14 @@ texts = st.text("ab ?&=%,'+é/<\"", min_size=1)
 
 @given(texts, st.none() | texts)
 def test_view_and_filter_become_a_channel(view: str, where: str | None) -> None:
-    asked = read("subscribe", ({"view": view, "where": where},))
-    assert decode_channel(asked.channel)[:3] == (view, where, None)
+    request = read("subscribe", ({"view": view, "where": where},))
+    assert decode_channel(request.channel)[:3] == (view, where, None)
 
 
 def test_options_become_parameters() -> None:
     given = {"view": "odds", "keys": ["a", "b"], "fields": ["p", "s.x"], "data": {"conflate": "2 s"}}
-    asked = read("subscribe", (given | {"recover": {"epoch": "e", "offset": 7}},))
-    assert asked.params == {
+    request = read("subscribe", (given | {"recover": {"epoch": "e", "offset": 7}},))
+    assert request.params == {
         "channel": "odds?keys=a,b&fields=p,s.x",
         "data": {"conflate": "2 s"},
         "recover": True,

@@ -41,14 +41,14 @@ class Publisher:
             self.subscribed = False
             return json.dumps({"id": command["id"], "connect": {"ping": 25, "pong": True}})
         if "subscribe" in command:
-            asked = command["subscribe"]
+            requested = command["subscribe"]
             self.subscribed = True
             reply: dict[str, Any] = {"epoch": self.epoch, "offset": len(self.log)}
-            if asked.get("recover"):
-                good = asked["epoch"] == self.epoch and asked["offset"] >= self.oldest
+            if requested.get("recover"):
+                good = requested["epoch"] == self.epoch and requested["offset"] >= self.oldest
                 reply |= {"was_recovering": True, "recovered": good}
                 if good:
-                    missed = range(asked["offset"] + 1, len(self.log) + 1)
+                    missed = range(requested["offset"] + 1, len(self.log) + 1)
                     reply["publications"] = [{"data": n, "offset": n} for n in missed]
             if not reply.get("recovered"):
                 reply["data"] = {"state": len(self.log)}
@@ -58,8 +58,8 @@ class Publisher:
     def publish(self) -> str | None:
         self.log.append(len(self.log) + 1)
         n = self.log[-1]
-        said = {"push": {"channel": "odds", "pub": {"data": n, "offset": n}}}
-        return json.dumps(said) if self.subscribed else None
+        message = {"push": {"channel": "odds", "pub": {"data": n, "offset": n}}}
+        return json.dumps(message) if self.subscribed else None
 
 
 class World:
@@ -105,9 +105,9 @@ class World:
             self.do(self.session.opened())
 
     def publish(self) -> None:
-        said = self.publisher.publish()
-        if said is not None and self.up:
-            self.do(self.session.received(said))
+        message = self.publisher.publish()
+        if message is not None and self.up:
+            self.do(self.session.received(message))
 
     def forget(self) -> None:
         self.publisher.oldest = len(self.publisher.log)
@@ -140,9 +140,9 @@ def opened(token: str = "") -> PublisherSession:
     one = PublisherSession(token, max_frame=2000)
     (hello,) = one.opened()
     assert isinstance(hello, Send)
-    said = json.loads(hello.text)
-    assert said["connect"].get("token", "") == token
-    assert one.received(json.dumps({"id": said["id"], "connect": {}})) == [Connected()]
+    message = json.loads(hello.text)
+    assert message["connect"].get("token", "") == token
+    assert one.received(json.dumps({"id": message["id"], "connect": {}})) == [Connected()]
     return one
 
 
@@ -153,21 +153,21 @@ def sent(actions: list[Action]) -> list[dict[str, Any]]:
 def error(actions: list[Action]) -> tuple[Any, int, bool]:
     (answer,) = actions
     assert isinstance(answer, Acknowledge)
-    told = answer.body["error"]
-    return answer.ticket, told["code"], told["temporary"]
+    result = answer.body["error"]
+    return answer.ticket, result["code"], result["temporary"]
 
 
 def test_lost_publish_is_an_error_and_other_requests_are_sent_again() -> None:
     one = opened()
     one.request("publish", ({"channel": "feed:f", "data": 1},), "p")
     one.request("rpc", ({"method": "status"},), "r")
-    told, again = one.closed(1006)
-    assert error([told]) == ("p", 100, True)
+    result, again = one.closed(1006)
+    assert error([result]) == ("p", 100, True)
     assert isinstance(again, Reconnect)
     one.opened()
-    (asked,) = sent(one.received('{"id":9,"connect":{}}'))
-    assert asked["rpc"] == {"method": "status"}
-    assert one.received(json.dumps({"id": asked["id"], "rpc": {"data": 1}}))[0] == Acknowledge(
+    (requested,) = sent(one.received('{"id":9,"connect":{}}'))
+    assert requested["rpc"] == {"method": "status"}
+    assert one.received(json.dumps({"id": requested["id"], "rpc": {"data": 1}}))[0] == Acknowledge(
         "r", {"data": one_raw(1)}
     )
 
@@ -207,8 +207,8 @@ def test_pending_requests_are_bounded() -> None:
 
 def test_refreshed_token_is_used_for_later_connections() -> None:
     one = opened("old")
-    (asked,) = sent(one.request("refresh", ({"token": "new"},), 1))
-    one.received(json.dumps({"id": asked["id"], "refresh": {"ttl": 60}}))
+    (requested,) = sent(one.request("refresh", ({"token": "new"},), 1))
+    one.received(json.dumps({"id": requested["id"], "refresh": {"ttl": 60}}))
     one.closed(1006)
     (hello,) = sent(one.opened())
     assert hello["connect"]["token"] == "new"
@@ -216,8 +216,8 @@ def test_refreshed_token_is_used_for_later_connections() -> None:
 
 def test_channel_refused_after_a_reconnect_is_unsubscribed() -> None:
     one = opened()
-    (asked,) = sent(one.request("subscribe", ({"channel": "a"},), 1))
-    one.received(json.dumps({"id": asked["id"], "subscribe": {"epoch": "e", "offset": 3}}))
+    (requested,) = sent(one.request("subscribe", ({"channel": "a"},), 1))
+    one.received(json.dumps({"id": requested["id"], "subscribe": {"epoch": "e", "offset": 3}}))
     push = '{"push":{"channel":"a","unsubscribe":{"code":2500}}}'
     (again,) = sent(one.received(push))
     assert again["subscribe"] == {"channel": "a", "recover": True, "epoch": "e", "offset": 3}

@@ -19,7 +19,7 @@ class TinyPublisher:
         self.rows: dict[str, Any] = {}
         self.requests: list[dict[str, Any]] = []
         self.sockets: set[web.WebSocketResponse] = set()
-        self.asked = asyncio.Event()
+        self.subscribed = asyncio.Event()
         app = web.Application()
         app.add_routes([web.get("/connection/websocket", self._serve)])
         self.server = TestServer(app)
@@ -78,17 +78,19 @@ class TinyPublisher:
                 {"id": command["id"], "connect": {"client": "c", "ping": 25, "pong": True}}
             )
         elif "subscribe" in command:
-            asked = command["subscribe"]
-            self.requests.append(asked)
-            self.asked.set()
-            if asked["channel"].startswith("unknown"):
+            params = command["subscribe"]
+            self.requests.append(params)
+            self.subscribed.set()
+            if params["channel"].startswith("unknown"):
                 error = {"code": 102, "message": "unknown channel"}
                 await socket.send_json({"id": command["id"], "error": error})
                 return
             reply: dict[str, Any] = {"epoch": self.epoch, "offset": self.seq, "recoverable": True}
-            if asked.get("recover") and asked["epoch"] == self.epoch:
+            if params.get("recover") and params["epoch"] == self.epoch:
                 reply["recovered"] = True
-                reply["publications"] = [{"data": d, "offset": n} for n, d in self.log if n > asked["offset"]]
+                reply["publications"] = [
+                    {"data": d, "offset": n} for n, d in self.log if n > params["offset"]
+                ]
             else:
                 reply["data"] = {"op": "snapshot", "rows": list(map(list, self.rows.items())), "stale": False}
             await socket.send_json({"id": command["id"], "subscribe": reply})

@@ -95,8 +95,8 @@ def test_complete_row_for_a_known_key_is_a_change() -> None:
 
 def test_order_ranks_rows_and_allows_equal_numbers() -> None:
     session = SubscriberSession(CHANNEL, options={"conflate": "2s"}, ordered=True)
-    (_, asked) = sent(session.opened())
-    assert asked["subscribe"]["data"] == {"conflate": "2s"}
+    (_, params) = sent(session.opened())
+    assert params["subscribe"]["data"] == {"conflate": "2s"}
     reply = {"epoch": "e", "offset": 5, "data": snapshot({"b": {"n": 2}, "c": {"n": 3}})}
     session.received(json.dumps({"id": 2, "subscribe": reply}))
     changes = delivered(
@@ -262,10 +262,10 @@ def test_token_is_replaced_before_it_expires() -> None:
     assert greeted()[1] == []
     session, actions = greeted(expires=True, ttl=60)
     assert actions == [RefreshIn(54.0)]
-    (asked,) = sent(session.refresh("new"))
-    assert asked["refresh"] == {"token": "new"}
+    (params,) = sent(session.refresh("new"))
+    assert params["refresh"] == {"token": "new"}
     again = {"client": "c", "expires": True, "ttl": 10}
-    assert session.received(json.dumps({"id": asked["id"], "refresh": again})) == [RefreshIn(9.0)]
+    assert session.received(json.dumps({"id": params["id"], "refresh": again})) == [RefreshIn(9.0)]
     # The subscribe that was sent before is still answered.
     reply = {"epoch": "e1", "offset": 5, "data": snapshot({"a": {}})}
     assert delivered(session.received(json.dumps({"id": 2, "subscribe": reply})))
@@ -274,12 +274,12 @@ def test_token_is_replaced_before_it_expires() -> None:
 
 def test_refused_refresh_reconnects_or_retries() -> None:
     session, _ = greeted(expires=True, ttl=60)
-    (asked,) = sent(session.refresh("new"))
+    (params,) = sent(session.refresh("new"))
     error = {"code": 100, "message": "internal", "temporary": True}
-    (later,) = session.received(json.dumps({"id": asked["id"], "error": error}))
+    (later,) = session.received(json.dumps({"id": params["id"], "error": error}))
     assert isinstance(later, RefreshIn)
-    (asked,) = sent(session.refresh("new"))
-    (over,) = session.received(json.dumps({"id": asked["id"], "error": {"code": 1, "message": "no"}}))
+    (params,) = sent(session.refresh("new"))
+    (over,) = session.received(json.dumps({"id": params["id"], "error": {"code": 1, "message": "no"}}))
     assert over == Reconnect("no")
 
 
@@ -342,11 +342,11 @@ class Publisher:
         return push(data, self.seq)
 
     def answer(self, request: dict[str, Any]) -> str:
-        asked = request["subscribe"]
+        params = request["subscribe"]
         reply: dict[str, Any] = {"epoch": str(self.epoch), "offset": self.seq}
-        if asked.get("recover") and asked["epoch"] == str(self.epoch) and asked["offset"] >= self.floor:
+        if params.get("recover") and params["epoch"] == str(self.epoch) and params["offset"] >= self.floor:
             reply["recovered"] = True
-            reply["publications"] = [{"data": d, "offset": n} for n, d in self.log if n > asked["offset"]]
+            reply["publications"] = [{"data": d, "offset": n} for n, d in self.log if n > params["offset"]]
         else:
             reply["data"] = snapshot(self.rows)
         return json.dumps({"id": request["id"], "subscribe": reply})
@@ -432,8 +432,8 @@ def started(start: Any, rows: Any = None, **reply: Any) -> tuple[SubscriberSessi
     session = SubscriberSession(CHANNEL, start=start, rows=rows)
     session.opened()
     session.received('{"id":1,"connect":{"client":"c"}}')
-    told = {"epoch": "e1", "offset": 9, "was_recovering": True, **reply}
-    return session, delivered(session.received(json.dumps({"id": 2, "subscribe": told})))
+    result = {"epoch": "e1", "offset": 9, "was_recovering": True, **reply}
+    return session, delivered(session.received(json.dumps({"id": 2, "subscribe": result})))
 
 
 def row(key: str, value: Any, offset: int) -> dict[str, Any]:
@@ -460,7 +460,7 @@ def test_session_starts_from_a_position_with_its_rows() -> None:
     assert [(change.op, change.key) for change in rest] == [("change", "a"), ("remove", "b")]
     assert session.rows == {"a": {"n": 2}, "c": {"n": 1}}
     assert (str(session.position), session.tier) == ("e1:9", "log")
-    (again,) = [said for said in sent(session.opened()) if "subscribe" in said]
+    (again,) = [message for message in sent(session.opened()) if "subscribe" in message]
     assert again["subscribe"] == {"channel": CHANNEL, "recover": True, "epoch": "e1", "offset": 9}
 
 
@@ -474,9 +474,9 @@ def test_start_is_sent_until_it_is_replied_to() -> None:
 
 
 def test_start_without_rows_delivers_changes_without_a_row() -> None:
-    told = {"data": {"op": "change", "key": "a", "changed": {"n": 2}, "gone": ["m"]}, "offset": 5}
+    result = {"data": {"op": "change", "key": "a", "changed": {"n": 2}, "gone": ["m"]}, "offset": 5}
     session, (first, change) = started(
-        Position("e1", 4), recovered=True, publications=[told], data={"op": "resumed", "tier": "log"}
+        Position("e1", 4), recovered=True, publications=[result], data={"op": "resumed", "tier": "log"}
     )
     assert (first.op, change.row, change.changed, change.gone) == ("resumed", None, {"n": 2}, ("m",))
     (removed,) = delivered(session.received(push({"op": "remove", "key": "x"}, 12)))

@@ -132,8 +132,8 @@ def test_unset_unsupported_fields_are_accepted(command: str) -> None:
     made = struct_of(command)
     unset = {field: getattr(made(), field) for field in UNSERVED[command]}
     assert client_commands.unserved(Command(id=5, **{command: made(**unset)})) == ""
-    said = msgspec.json.encode({"id": 5, command: unset})
-    assert client_commands.decode(said) is not None
+    message = msgspec.json.encode({"id": 5, command: unset})
+    assert client_commands.decode(message) is not None
 
 
 def test_empty_tags_filter_is_refused() -> None:

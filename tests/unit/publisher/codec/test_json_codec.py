@@ -19,8 +19,8 @@ from distributary.publisher.codec.publication import Publication
 def test_pushes_are_lines_of_json(channel: str, pubs: list[Publication]) -> None:
     text = JSON.pushes(JSON.push_head(channel), pubs)
     lines = text.split(b"\n") if text else []
-    said = [json.loads(line)["push"] for line in lines]
-    assert [(push["channel"], push["pub"]["offset"]) for push in said] == [(channel, n) for n, _ in pubs]
+    message = [json.loads(line)["push"] for line in lines]
+    assert [(push["channel"], push["pub"]["offset"]) for push in message] == [(channel, n) for n, _ in pubs]
 
 
 def test_values_keep_their_text() -> None:

@@ -136,11 +136,11 @@ def test_damaged_command_is_refused_or_decoded_by_the_schema(sent: Any, at: int,
         damaged[at % len(damaged)] = byte
     (found,) = PROTOBUF.decode(delimited(bytes(damaged)))
     try:
-        said = PROTO.Command.FromString(bytes(damaged))
+        response = PROTO.Command.FromString(bytes(damaged))
     except UNREADABLE:
-        said = None  # it may have looked into fields that we pass over
-    if found is not None and said is not None:
-        assert without_data(found)[0] == expected(said)
+        response = None  # it may have looked into fields that we pass over
+    if found is not None and response is not None:
+        assert without_data(found)[0] == expected(response)
 
 
 @given(st.binary(max_size=100))
@@ -163,11 +163,11 @@ def test_empty_message_is_a_pong() -> None:
 @given(st.text(min_size=1), st.lists(st.tuples(st.integers(1, (1 << 63) - 1), st.binary())))
 def test_pushes_are_decoded_by_the_sdk(channel: str, pubs: list[Publication]) -> None:
     payload = PROTOBUF.pushes(PROTOBUF.push_head(channel), pubs)
-    said = [PROTO.Reply.FromString(message) for message in split(payload)]
-    assert [(one.push.channel, one.push.pub.offset, one.push.pub.data) for one in said] == [
+    response = [PROTO.Reply.FromString(message) for message in split(payload)]
+    assert [(one.push.channel, one.push.pub.offset, one.push.pub.data) for one in response] == [
         (channel, n, data) for n, data in pubs
     ]
-    assert all(one.id == 0 for one in said)
+    assert all(one.id == 0 for one in response)
     (notice,) = split(PROTOBUF.notice(PROTOBUF.push_head(channel), b"{}"))
     assert PROTO.Reply.FromString(notice).push.pub == PROTO.Publication(data=b"{}")
 
@@ -210,8 +210,8 @@ def test_replies_are_decoded_by_the_sdk(recovering: bool) -> None:
         {"id": 8, "error": {"code": 100, "message": codes.INTERNAL.message, "temporary": True}},
         {"id": 9, "error": {"code": 112, "message": "unrecoverable position"}},
     ]
-    (told,) = read(codec, codec.unsubscribe("odds", codes.INSUFFICIENT))
-    assert told == {
+    (result,) = read(codec, codec.unsubscribe("odds", codes.INSUFFICIENT))
+    assert result == {
         "push": {"channel": "odds", "unsubscribe": {"code": 2500, "reason": "insufficient state"}}
     }
 
@@ -241,7 +241,7 @@ def test_reply_with_expiry_has_its_ttl(codec: Codec, ttl: int) -> None:
     names = ("connect", "refresh", "sub_refresh", "subscribe", "subscribe")
     for body, name in zip(bodies, names, strict=True):
         (reply,) = read(codec, codec.reply(1, body))
-        said = reply[name]
-        assert {key: said[key] for key in ("expires", "ttl") if key in said} == when
+        response = reply[name]
+        assert {key: response[key] for key in ("expires", "ttl") if key in response} == when
     assert read(codec, codec.reply(1, bodies[1]))[0]["refresh"] == {"client": "c1", "version": "1", **when}
     assert read(codec, codec.reply(1, bodies[2]))[0]["sub_refresh"] == when

@@ -13,7 +13,7 @@ from distributary.publisher.codec.subscribe_options import TICK, Conflation, rea
 
 
 @pytest.mark.parametrize(
-    ("options", "pace"),
+    ("options", "conflation"),
     [
         ({}, None),
         ({"slow": "close"}, None),
@@ -26,12 +26,12 @@ from distributary.publisher.codec.subscribe_options import TICK, Conflation, rea
         ({"conflate": None, "max_bytes": 1000}, Conflation(max_bytes=1000)),
     ],
 )
-def test_options_become_conflation(options: dict[str, Any], pace: Conflation | None) -> None:
-    assert read_conflation(options) == pace
+def test_options_become_conflation(options: dict[str, Any], conflation: Conflation | None) -> None:
+    assert read_conflation(options) == conflation
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ({"conflate": "soon"}, "conflate='soon': expected a duration"),
         ({"conflate": 0}, "out of range"),
@@ -50,17 +50,17 @@ def test_options_become_conflation(options: dict[str, Any], pace: Conflation | N
         ({"conflate": 1, "slow": "close"}, "cannot be combined with"),
     ],
 )
-def test_invalid_options_are_refused(options: dict[str, Any], said: str) -> None:
-    with pytest.raises(BadQuery, match=said):
+def test_invalid_options_are_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(BadQuery, match=message):
         read_conflation(options)
 
 
 @given(st.floats(0.01, 5), st.floats(0.5, 1000), st.integers(10, 10**6), st.lists(st.integers(1, 50)))
 def test_rate_is_not_exceeded(interval: float, rate: float, size: int, sizes: list[int]) -> None:
-    pace = Conflation(interval, rate, size)
-    most, room = pace.portion()
+    conflation = Conflation(interval, rate, size)
+    most, room = conflation.portion()
     count = min(most, len(sizes)) or 1
-    waited = pace.wait(count, sum(sizes[:count]))
+    waited = conflation.wait(count, sum(sizes[:count]))
     assert waited >= interval
     assert count / waited <= rate * 1.000001
     assert sum(sizes[:count]) / waited <= size * 1.000001

@@ -17,8 +17,8 @@ def test_frame_length_is_in_its_header() -> None:
         frame = websocket_frames.frame(websocket_frames.TEXT, b"x" * size)
         assert frame[0] == 0x81
         head = 2 if size < 126 else 4 if size < 65536 else 10
-        told = frame[1] if size < 126 else int.from_bytes(frame[2:head], "big")
-        assert (told, len(frame)) == (size, head + size)
+        result = frame[1] if size < 126 else int.from_bytes(frame[2:head], "big")
+        assert (result, len(frame)) == (size, head + size)
 
 
 def test_close_frame_has_code_and_reason() -> None:

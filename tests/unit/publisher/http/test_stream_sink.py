@@ -24,7 +24,7 @@ from distributary.publisher.hub.subscription import Recovered, Waiting
 
 
 @pytest.mark.parametrize(
-    ("accept", "shape"),
+    ("accept", "format"),
     [
         ("", SSE),
         ("*/*", SSE),
@@ -35,8 +35,8 @@ from distributary.publisher.hub.subscription import Recovered, Waiting
         ("application/json", SSE),
     ],
 )
-def test_format_is_chosen_by_the_accept_header(accept: str, shape: StreamFormat) -> None:
-    assert stream_format(accept) is shape
+def test_format_is_chosen_by_the_accept_header(accept: str, format: StreamFormat) -> None:
+    assert stream_format(accept) is format
 
 
 @given(

@@ -72,19 +72,19 @@ class Client:
 
     def take(self, pubs: list[Publication]) -> None:
         for seq, data in pubs:
-            said = json.loads(data)
-            key = said["key"]
-            if said["op"] == "add":
-                self.rows[key] = said["row"]
-            elif said["op"] == "remove":
+            message = json.loads(data)
+            key = message["key"]
+            if message["op"] == "add":
+                self.rows[key] = message["row"]
+            elif message["op"] == "remove":
                 self.rows.pop(key, None)
             else:
-                row = {**self.rows[key], **said["changed"]}
-                self.rows[key] = {name: v for name, v in row.items() if name not in said.get("gone", ())}
-            if "at" in said or said["op"] == "remove":
+                row = {**self.rows[key], **message["changed"]}
+                self.rows[key] = {name: v for name, v in row.items() if name not in message.get("gone", ())}
+            if "at" in message or message["op"] == "remove":
                 if key in self.list:
                     self.list.remove(key)
-                if "at" in said:
-                    assert said["at"] <= len(self.list)
-                    self.list.insert(said["at"], key)
+                if "at" in message:
+                    assert message["at"] <= len(self.list)
+                    self.list.insert(message["at"], key)
             self.position = seq

@@ -16,10 +16,10 @@ SENDS = st.lists(st.tuples(st.integers(0, 6), st.integers(1, 4), st.integers(1, 
 
 
 def begin(history: History) -> tuple[MaterializedQuery, Client]:
-    kept = MaterializedQuery(JoinBuffer("e", 100), 100)
+    materialized = MaterializedQuery(JoinBuffer("e", 100), 100)
     rows = text(history.states[0])
-    assert kept.load(Snapshot("e", 100, rows))
-    return kept, Client(rows, 100)
+    assert materialized.load(Snapshot("e", 100, rows))
+    return materialized, Client(rows, 100)
 
 
 @settings(max_examples=200)
@@ -27,11 +27,11 @@ def begin(history: History) -> tuple[MaterializedQuery, Client]:
 def test_rows_are_right_after_every_send_that_empties_the_queue(
     history: History, sends: list[tuple[int, int, int]]
 ) -> None:
-    kept, client = begin(history)
-    queue = RowQueue(kept.rows)
-    done = told = 0
+    materialized, client = begin(history)
+    queue = RowQueue(materialized.rows)
+    done = result = 0
     for count, most, room in [*sends, (len(history.publications), 1 << 20, 1 << 20)]:
-        steps = kept.apply(history.publications[done : done + count])
+        steps = materialized.apply(history.publications[done : done + count])
         for step in steps:
             queue.add(step)
         done = min(len(history.publications), done + count)
@@ -43,11 +43,11 @@ def test_rows_are_right_after_every_send_that_empties_the_queue(
         assert len(pubs) <= most
         assert len(pubs) <= 1 or sum(len(data) for _, data in pubs) <= room
         client.take(pubs)
-        told += len(pubs)
+        result += len(pubs)
         if not queue.waiting:
             assert client.rows == history.states[done]
     assert not queue.waiting
-    assert told + queue.conflated + queue.dropped == len(history.publications)
+    assert result + queue.conflated + queue.dropped == len(history.publications)
 
 
 @settings(max_examples=250)
@@ -59,11 +59,11 @@ def test_resume_from_any_sent_position_ends_with_the_right_rows(
 
     It comes to a hub that may be behind the one it left, and so has seen rows that are new there.
     """
-    kept, client = begin(history)
-    queue = RowQueue(kept.rows)
+    materialized, client = begin(history)
+    queue = RowQueue(materialized.rows)
     done = 0
     for count, most, room in sends:
-        for step in kept.apply(history.publications[done : done + count]):
+        for step in materialized.apply(history.publications[done : done + count]):
             queue.add(step)
         done = min(len(history.publications), done + count)
         pubs = queue.take(history.publications[done - 1][0] if done else 100, most, room)
@@ -73,8 +73,8 @@ def test_resume_from_any_sent_position_ends_with_the_right_rows(
             break
     # It may come back at a publisher that is behind the one that sent those rows, or ahead of it.
     there = more % (len(history.publications) + 1)
-    again = RowQueue(kept.rows, client.position)
-    kept.apply(history.publications[done:])
+    again = RowQueue(materialized.rows, client.position)
+    materialized.apply(history.publications[done:])
     for pub in history.publications[there:]:
         again.add(row_change(pub))
     missed = [row_change(pub) for pub in history.publications[:there] if pub[0] > client.position]

@@ -45,8 +45,10 @@ class ChosenSink(FoldingSink):
             change = json.loads(data)
             if change["op"] == "change":
                 assert change["changed"] or change.get("gone"), "a change that says nothing"
-                held = {k: v for k, v in self.rows[change["key"]].items() if k not in change.get("gone", ())}
-                change["changed"] = held | change["changed"]
+                current = {
+                    k: v for k, v in self.rows[change["key"]].items() if k not in change.get("gone", ())
+                }
+                change["changed"] = current | change["changed"]
             super()._fold(epoch, [(number, json.dumps(change).encode())])
 
 
@@ -85,7 +87,7 @@ def test_projected_stream_folds_to_the_projected_rows(
 ) -> None:
     """One row through any states: folding what is sent gives what the row shows of the fields."""
     fields = parse_fields(listed)
-    held: dict[str, Any] | None = None
+    current: dict[str, Any] | None = None
     old: dict[str, Any] | None = None
     for new in states:
         raw = json.dumps(new).encode()
@@ -94,23 +96,25 @@ def test_projected_stream_folds_to_the_projected_rows(
         elif old is None:
             data = b'{"op":"add","key":"k","time":1,"row":%b}' % raw
         else:
-            told = describe_change(read_object(json.dumps(old).encode()), read_object(raw))
-            data = b'{"op":"change","key":"k","time":1,%b}' % told if told else None
+            result = describe_change(read_object(json.dumps(old).encode()), read_object(raw))
+            data = b'{"op":"change","key":"k","time":1,%b}' % result if result else None
         sent = project_data(fields, data) if data is not None else None
         if sent is not None:
-            said = json.loads(sent)
-            if said["op"] == "remove":
-                held = None
-            elif said["op"] == "add":
-                held = said["row"]
+            message = json.loads(sent)
+            if message["op"] == "remove":
+                current = None
+            elif message["op"] == "add":
+                current = message["row"]
             else:
-                assert held is not None
-                held = {k: v for k, v in held.items() if k not in said.get("gone", ())} | said["changed"]
-        assert held == (None if new is None else json.loads(fields.project(raw)))
+                assert current is not None
+                current = {k: v for k, v in current.items() if k not in message.get("gone", ())} | message[
+                    "changed"
+                ]
+        assert current == (None if new is None else json.loads(fields.project(raw)))
         old = new
 
 
-def asked(listed: str, where: str = "") -> ChannelQuery:
+def requested(listed: str, where: str = "") -> ChannelQuery:
     return parse_channel(f"{VIEW}?{f'where={where}&' if where else ''}fields={listed}")
 
 
@@ -118,17 +122,17 @@ async def test_snapshot_changes_and_resume_are_projected() -> None:
     fake_view = FakeView()
     fake_view.put(("a", {"s": "f", "n": 1, "z": 1}), ("b", {"s": "g", "n": 2}))
     async with hub_of(fake_view) as hub:
-        wish = asked("n", "s%20%3D%20'f'")
-        sink = ChosenSink(wish.fields)
-        member = await hub.join(request(wish), sink)
+        wanted = requested("n", "s%20%3D%20'f'")
+        sink = ChosenSink(wanted.fields)
+        joined_subscription = await hub.join(request(wanted), sink)
         assert sink.rows == {"a": {"n": 1}}
         fake_view.put(("b", {"s": "f", "n": 3}), ("a", {"s": "g", "n": 1}))
         await until(lambda: sink.numbers == [3, 4])
         assert sink.rows == {"b": {"n": 3}}
-        hub.leave(member, end=False)
+        hub.leave(joined_subscription, end=False)
         sink.attached = False
         fake_view.put(("b", {"s": "f", "n": 4, "z": 2}), ("c", {"s": "f", "n": 5, "z": 1}))
-        await hub.join(request(wish, position=sink.position), sink)
+        await hub.join(request(wanted, position=sink.position), sink)
         assert isinstance(sink.outcomes[-1], Recovered)
         assert sink.rows == {"b": {"n": 4}, "c": {"n": 5}}
         _, _, pubs = await hub.history(next(iter(hub.followers[VIEW].subscriptions)), None, 10)
@@ -140,17 +144,17 @@ async def test_changes_of_other_fields_are_not_sent() -> None:
     fake_view.put(("a", {"n": 1, "z": 0}))
     async with hub_of(fake_view) as hub:
         sink, all_ = ChosenSink(parse_fields("n")), ChosenSink(None, "other")
-        member = await hub.join(request(asked("n")), sink)
+        joined_subscription = await hub.join(request(requested("n")), sink)
         await hub.join(request(parse_channel(VIEW)), all_)
         build = fake_view.store.views[VIEW].builds["b1"]
         for z in range(20):
             fake_view.put(("a", {"n": 1, "z": z + 1}))
         await until(lambda: len(all_.numbers) == 20)
         assert sink.numbers == []
-        hub.leave(member, end=False)
+        hub.leave(joined_subscription, end=False)
         sink.attached = False
         before = sink.position
-        await hub.join(request(asked("n"), position=sink.position), sink)
+        await hub.join(request(requested("n"), position=sink.position), sink)
         last = sink.outcomes[-1]
         assert isinstance(last, Recovered)
         assert (last.publications, last.seq, before != sink.position) == ([], build.seq, True)
@@ -158,7 +162,7 @@ async def test_changes_of_other_fields_are_not_sent() -> None:
         for z in range(100):
             fake_view.put(("a", {"n": 1, "z": -z}))
         late = ChosenSink(parse_fields("n"))
-        await hub.join(request(asked("n"), position=before), late)
+        await hub.join(request(requested("n"), position=before), late)
         assert isinstance(late.outcomes[-1], Initial)
         assert late.rows == {"a": {"n": 1}}
 
@@ -169,7 +173,7 @@ async def test_subscribers_of_the_same_fields_share_one_encoding() -> None:
     async with hub_of(fake_view) as hub:
         sinks = [ChosenSink(parse_fields(listed)) for listed in ("n,z", "z,n", "z")]
         for sink, listed in zip(sinks, ("n,z", "z,n", "z"), strict=True):
-            await hub.join(request(asked(listed)), sink)
+            await hub.join(request(requested(listed)), sink)
         (channel,) = hub.followers[VIEW].channels.values()
         assert sorted(len(outlet.live) for outlet in channel.encoders.values()) == [1, 2]
         states = [sink.outcomes[0] for sink in sinks]
@@ -181,9 +185,9 @@ async def test_two_step_subscription_is_projected() -> None:
     fake_view.put(("a", {"s": "f", "n": 1}))
     channel = with_fields(await register(fake_view, "G"), "n")
     async with hub_of(fake_view) as hub:
-        wish = parse_channel(channel)
-        sink = ChosenSink(wish.fields)
-        await hub.join(request(wish, subscription="G"), sink)
+        wanted = parse_channel(channel)
+        sink = ChosenSink(wanted.fields)
+        await hub.join(request(wanted, subscription="G"), sink)
         assert isinstance(sink.outcomes[0], Waiting)
         await fake_view.reader.begin(VIEW, "G", 60_000)
         await until(lambda: sink.position)
@@ -203,14 +207,14 @@ async def test_random_joins_and_writes_end_with_the_right_rows(seed: int) -> Non
     """Writes, joins, losses, resumes at random: every sink ends with its query's rows, cut to its fields."""
     chance = random.Random(seed)
     fake_view = FakeView(log_length=30, exact=bool(seed))
-    wishes = [asked("n"), asked("o.x", "s%20%3D%20'f'"), asked("s,o"), parse_channel(VIEW)]
+    requests = [requested("n"), requested("o.x", "s%20%3D%20'f'"), requested("s,o"), parse_channel(VIEW)]
     async with hub_of(fake_view) as hub:
-        sinks = [(ChosenSink(wishes[n % 4].fields, str(n % 3)), wishes[n % 4]) for n in range(8)]
-        members: dict[int, Any] = {}
+        sinks = [(ChosenSink(requests[n % 4].fields, str(n % 3)), requests[n % 4]) for n in range(8)]
+        joined_subscriptions: dict[int, Any] = {}
 
         async def join(n: int) -> None:
-            sink, wish = sinks[n]
-            members[n] = await hub.join(request(wish, position=sink.position), sink)
+            sink, wanted = sinks[n]
+            joined_subscriptions[n] = await hub.join(request(wanted, position=sink.position), sink)
 
         for _ in range(200):
             for _ in range(chance.randrange(3)):
@@ -223,14 +227,16 @@ async def test_random_joins_and_writes_end_with_the_right_rows(seed: int) -> Non
             if not sinks[n][0].attached:
                 await join(n)
             elif chance.random() < 0.5:
-                hub.leave(members.pop(n), end=chance.random() < 0.3)
+                hub.leave(joined_subscriptions.pop(n), end=chance.random() < 0.3)
                 sinks[n][0].attached = False
             await asyncio.sleep(0)
         follower = hub.followers[VIEW]
         await until(lambda: follower.seq == fake_view.seq)
-        for n, (sink, wish) in enumerate(sinks):
+        for n, (sink, wanted) in enumerate(sinks):
             if not sink.attached:
                 await join(n)
-            assert wish.query is not None
-            rows = {k: v for k, v in fake_view.rows().items() if wish.query.filter is None or v["s"] == "f"}  # type: ignore[index]
-            assert sink.rows == cut(rows, wish.fields)
+            assert wanted.query is not None
+            filtered = wanted.query.filter is not None
+            all_rows: dict[str, Any] = fake_view.rows()
+            rows = {k: v for k, v in all_rows.items() if not filtered or v["s"] == "f"}
+            assert sink.rows == cut(rows, wanted.fields)

@@ -70,15 +70,15 @@ def test_history_equals_brute_force(
         state = await fake_view.reader.query_state(VIEW, QUERY.id)
         assert state is not None
         oldest = max(state.since, state.floor)
-        kept = [n for n in mine if n > oldest]
+        materialized = [n for n in mine if n > oldest]
         position = Position(fake_view.epoch, since) if since is not None else None
         if reverse:
             refused = since is not None and since > fake_view.seq + 1
-            expected = [n for n in reversed(kept) if since is None or n < since]
+            expected = [n for n in reversed(materialized) if since is None or n < since]
         else:
             quiet = since is not None and since >= state.since and not [n for n in mine if n > since]
             refused = since is not None and (since > fake_view.seq or (since < oldest and not quiet))
-            expected = [n for n in kept if since is None or n > since]
+            expected = [n for n in materialized if since is None or n > since]
         if refused:
             with pytest.raises(Refused) as why:
                 await ask(fake_view, position, limit, reverse)
@@ -108,8 +108,8 @@ async def test_history_has_the_published_data(reverse: bool) -> None:
     fake_view.time = 5
     fake_view.put(("a", {"s": "f"}), ("a", {"s": "g"}))
     _, _, pubs = await ask(fake_view, None, 5, reverse)
-    said: list[Any] = [json.loads(data) for _, data in (reversed(pubs) if reverse else pubs)]
-    assert said == [
+    message: list[Any] = [json.loads(data) for _, data in (reversed(pubs) if reverse else pubs)]
+    assert message == [
         {"op": "add", "key": "a", "time": 5, "row": {"s": "f"}},
         {"op": "remove", "key": "a", "time": 5},
     ]

@@ -112,10 +112,10 @@ async def test_client_resumes_from_the_log() -> None:
     fake_view = FakeView()
     async with hub_of(fake_view) as hub:
         sink = FoldingSink()
-        member = await hub.join(request(FILTERED), sink)
+        joined_subscription = await hub.join(request(FILTERED), sink)
         fake_view.put(("a", {"s": "f"}))
         await until(lambda: sink.numbers)
-        hub.leave(member, end=False)
+        hub.leave(joined_subscription, end=False)
         sink.attached = False
         fake_view.put(("a", {"s": "f", "n": 2}), ("b", {"s": "g"}))
         await hub.join(request(FILTERED, position=sink.position), sink)
@@ -128,8 +128,8 @@ async def test_client_resumes_at_another_publisher() -> None:
     fake_view = FakeView()
     async with hub_of(fake_view) as one, hub_of(fake_view) as other:
         sink = FoldingSink()
-        member = await one.join(request(FILTERED), sink)
-        one.leave(member, end=False)
+        joined_subscription = await one.join(request(FILTERED), sink)
+        one.leave(joined_subscription, end=False)
         sink.attached = False
         fake_view.put(("a", {"s": "f"}))
         await other.join(request(FILTERED, position=sink.position), sink)
@@ -141,8 +141,8 @@ async def test_client_receives_snapshot_when_position_is_too_old() -> None:
     fake_view = FakeView(log_length=3)
     async with hub_of(fake_view) as hub:
         sink = FoldingSink()
-        member = await hub.join(request(FILTERED), sink)
-        hub.leave(member, end=False)
+        joined_subscription = await hub.join(request(FILTERED), sink)
+        hub.leave(joined_subscription, end=False)
         sink.attached = False
         for n in range(10):
             fake_view.put(("a", {"s": "f", "n": n}))
@@ -165,8 +165,8 @@ async def test_quiet_subscriber_resumes_after_the_log_was_cut() -> None:
     fake_view = FakeView(log_length=3)
     async with hub_of(fake_view) as hub:
         sink = FoldingSink()
-        member = await hub.join(request(FILTERED), sink)
-        hub.leave(member, end=False)
+        joined_subscription = await hub.join(request(FILTERED), sink)
+        hub.leave(joined_subscription, end=False)
         sink.attached = False
         for n in range(10):
             fake_view.put(("other", {"s": "g", "n": n}))
@@ -207,14 +207,14 @@ async def test_join_starts_over_when_the_epoch_changes() -> None:
 async def test_unknown_view_or_query_is_refused() -> None:
     fake_view = FakeView()
     async with hub_of(fake_view) as hub:
-        for wish in (
+        for wanted in (
             request(parse_channel("nothing")),
             request(parse_channel("q:nothing:abcd")),
             request(parse_channel(f"q:{VIEW}:abcd")),
             request(parse_channel(f"q:{VIEW}:abcd"), subscription="none"),
         ):
             with pytest.raises(Refused) as refused:
-                await hub.join(wish, FoldingSink())
+                await hub.join(wanted, FoldingSink())
             assert refused.value.refusal.code == 102
             assert not refused.value.refusal.temporary
         assert sizes(hub) == (0, 0, 0)
@@ -274,10 +274,10 @@ async def test_cancelled_join_leaves_nothing() -> None:
 
 async def test_leaving_ends_the_subscription_and_commands_are_announced() -> None:
     fake_view = FakeView()
-    told: list[Command] = []
+    result: list[Command] = []
 
     async def announce(command: Command) -> None:
-        told.append(command)
+        result.append(command)
 
     async with hub_of(fake_view, announce=announce) as hub:
         one = await hub.join(request(FILTERED), FoldingSink())
@@ -286,9 +286,9 @@ async def test_leaving_ends_the_subscription_and_commands_are_announced() -> Non
         assert len(fake_view.store.views[VIEW].queries) == 1
         hub.leave(one, end=True)
         hub.leave(two, end=True)
-        await until(lambda: len(told) == 4)
-        assert [command.op for command in told] == ["subscribe", "subscribe", "end", "end"]
-        assert told[0].query == Query.parse(VIEW, "s = 'f'").text
+        await until(lambda: len(result) == 4)
+        assert [command.op for command in result] == ["subscribe", "subscribe", "end", "end"]
+        assert result[0].query == Query.parse(VIEW, "s = 'f'").text
         assert not fake_view.store.views[VIEW].queries
         assert sizes(hub) == (0, 0, 0)
 
@@ -297,8 +297,8 @@ async def test_query_with_a_new_number_sends_subscribers_of_the_old_one_back() -
     fake_view = FakeView()
     async with hub_of(fake_view) as hub:
         old, new = FoldingSink(), FoldingSink()
-        member = await hub.join(request(FILTERED), old)
-        await fake_view.reader.end(VIEW, member.id)
+        joined_subscription = await hub.join(request(FILTERED), old)
+        await fake_view.reader.end(VIEW, joined_subscription.id)
         await hub.join(request(FILTERED), new)
         assert old.endings == [codes.INSUFFICIENT]
         fake_view.put(("a", {"s": "f"}))
@@ -320,16 +320,16 @@ async def test_subscriber_whose_subscription_lapsed_comes_back_at_once() -> None
 async def test_history_is_read_in_both_directions() -> None:
     fake_view = FakeView()
     async with hub_of(fake_view) as hub:
-        member = await hub.join(request(FILTERED), FoldingSink())
+        joined_subscription = await hub.join(request(FILTERED), FoldingSink())
         for n in range(5):
             fake_view.put(("a", {"s": "f", "n": n}), ("b", {"s": "g"}))
-        epoch, seq, pubs = await hub.history(member, None, -1)
+        epoch, seq, pubs = await hub.history(joined_subscription, None, -1)
         assert (epoch, seq, [n for n, _ in pubs]) == (fake_view.epoch, 10, [1, 3, 5, 7, 9])
-        _, _, pubs = await hub.history(member, Position(fake_view.epoch, 4), 2)
+        _, _, pubs = await hub.history(joined_subscription, Position(fake_view.epoch, 4), 2)
         assert [n for n, _ in pubs] == [5, 7]
-        assert (await hub.history(member, None, 0))[2] == []
+        assert (await hub.history(joined_subscription, None, 0))[2] == []
         with pytest.raises(Refused) as refused:
-            await hub.history(member, Position("other", 4), 2)
+            await hub.history(joined_subscription, Position("other", 4), 2)
         assert refused.value.refusal == codes.UNRECOVERABLE
 
 
@@ -351,20 +351,20 @@ async def test_subscription_waits_until_it_is_begun() -> None:
         assert sizes(hub) == (0, 0, 0)
 
 
-@pytest.mark.parametrize("door", ["subscription", "build"])
-async def test_begin_during_the_join_is_not_missed(door: str) -> None:
+@pytest.mark.parametrize("barrier", ["subscription", "build"])
+async def test_begin_during_the_join_is_not_missed(barrier: str) -> None:
     fake_view = FakeView()
     fake_view.put(("a", {"s": "f"}))
     channel = await register(fake_view, "G")
     latched = LatchedReader(fake_view.reader)
-    latched.blocked[door] = asyncio.Event()
+    latched.blocked[barrier] = asyncio.Event()
     async with hub_of(fake_view, store=latched) as hub:
         sink = FoldingSink()
         joining = asyncio.create_task(hub.join(request(parse_channel(channel), subscription="G"), sink))
-        await until(lambda: latched.calls.get(door))
+        await until(lambda: latched.calls.get(barrier))
         await fake_view.reader.begin(VIEW, "G", 60_000)
         await until(lambda: hub.followers[VIEW].subscriptions.by_id("G")[0].begun)
-        latched.blocked.pop(door).set()
+        latched.blocked.pop(barrier).set()
         await joining
         assert isinstance(sink.outcomes[-1], Initial)
         assert sink.rows == {"a": {"s": "f"}}
@@ -375,8 +375,8 @@ async def test_client_that_left_while_waiting_gets_a_snapshot() -> None:
     channel = await register(fake_view, "G")
     async with hub_of(fake_view) as hub:
         sink = FoldingSink()
-        member = await hub.join(request(parse_channel(channel), subscription="G"), sink)
-        hub.leave(member, end=False)
+        joined_subscription = await hub.join(request(parse_channel(channel), subscription="G"), sink)
+        hub.leave(joined_subscription, end=False)
         sink.attached = False
         fake_view.put(("a", {"s": "f"}))
         await fake_view.reader.begin(VIEW, "G", 60_000)
@@ -405,19 +405,19 @@ async def test_random_joins_and_writes_end_with_the_right_rows(seed: int) -> Non
     """Writes, joins, losses, resumes and crashes at random: every sink ends with exactly its query's rows."""
     chance = random.Random(seed)
     fake_view = FakeView(log_length=30)
-    wishes = [
+    requests = [
         WHOLE_VIEW,
         FILTERED,
         parse_channel(f"{VIEW}?keys=k1,k2"),
         parse_channel(f"{VIEW}?where=n%20%3D%201"),
     ]
     async with hub_of(fake_view) as hub:
-        sinks = [(FoldingSink(str(n % 3)), wishes[n % 4]) for n in range(12)]
-        members: dict[int, Any] = {}
+        sinks = [(FoldingSink(str(n % 3)), requests[n % 4]) for n in range(12)]
+        joined_subscriptions: dict[int, Any] = {}
 
         async def join(n: int) -> None:
-            sink, asked = sinks[n]
-            members[n] = await hub.join(request(asked, position=sink.position), sink)
+            sink, requested = sinks[n]
+            joined_subscriptions[n] = await hub.join(request(requested, position=sink.position), sink)
 
         for step in range(300):
             rows = [
@@ -433,7 +433,7 @@ async def test_random_joins_and_writes_end_with_the_right_rows(seed: int) -> Non
             if not sink.attached:
                 await join(n)
             elif chance.random() < 0.5:
-                hub.leave(members.pop(n), end=chance.random() < 0.3)
+                hub.leave(joined_subscriptions.pop(n), end=chance.random() < 0.3)
                 sink.attached = False
             if step % 97 == 96:
                 fake_view.crash()
@@ -443,17 +443,17 @@ async def test_random_joins_and_writes_end_with_the_right_rows(seed: int) -> Non
                 await join(n)
         follower = hub.followers[VIEW]
         await until(lambda: (follower.epoch, follower.seq) == (fake_view.epoch, fake_view.seq))
-        for n, (sink, asked) in enumerate(sinks):
+        for n, (sink, requested) in enumerate(sinks):
             if not sink.attached:
                 await join(n)
-            assert asked.query is not None
+            assert requested.query is not None
             build = fake_view.store.views[VIEW].builds["b1"]
-            wanted = {k for k, row in build.rows.items() if belongs(asked.query, k, row.json)}
+            wanted = {k for k, row in build.rows.items() if belongs(requested.query, k, row.json)}
             assert sink.rows == {k: v for k, v in fake_view.rows().items() if k in wanted}
         kinds = {type(outcome) for sink, _ in sinks for outcome in sink.outcomes}
         assert kinds == {Initial, Recovered}
-        for n in list(members):
-            hub.leave(members.pop(n), end=True)
+        for n in list(joined_subscriptions):
+            hub.leave(joined_subscriptions.pop(n), end=True)
         assert sizes(hub) == (0, 0, 0)
 
 
@@ -547,12 +547,12 @@ async def test_join_that_waits_too_long_is_refused_and_leaves_nothing(
     large(fake_view)
     async with hub_of(fake_view, state_bytes=3_500_000) as hub:
         sink = StuckSink()
-        member = await hub.join(request(WHOLE_VIEW), sink)
+        joined_subscription = await hub.join(request(WHOLE_VIEW), sink)
         with pytest.raises(Refused) as caught:
             await hub.join(request(WHOLE_VIEW), FoldingSink())
         assert caught.value.refusal == codes.BUSY
         assert sizes(hub) == (1, 1, 1)
-        hub.leave(member, end=True)
+        hub.leave(joined_subscription, end=True)
         sink.turns[0].end()
         assert hub.budget.used == 0
 
@@ -579,10 +579,10 @@ async def test_client_that_leaves_while_its_begun_state_waits_leaves_nothing() -
         await hub.join(request(FILTERED), stuck)
         await register(fake_view, "s1")
         sink = FoldingSink()
-        member = await hub.join(request(FILTERED, subscription="s1"), sink)
+        joined_subscription = await hub.join(request(FILTERED, subscription="s1"), sink)
         await fake_view.reader.begin(VIEW, "s1", 60_000)
         await until(lambda: hub.budget.waiting)
-        hub.leave(member, end=False)
+        hub.leave(joined_subscription, end=False)
         stuck.turns[0].end()
         await until(lambda: not hub.ender._tasks)
         assert (hub.budget.used, sizes(hub), sink.rows) == (0, (1, 1, 1), {})

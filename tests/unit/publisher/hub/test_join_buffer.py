@@ -50,10 +50,10 @@ def run(plan: Plan, joining_type: type[JoinBuffer]) -> tuple[int, list[int]] | N
         advance(min(len(plan.log), hub + count))
         if position is None and read >= 0:
             at = min(read, len(plan.log))
-            held = joining.flush("e", at)
-            if held is not None:
+            current = joining.flush("e", at)
+            if current is not None:
                 position = at
-                delivered.extend(n for n, _ in held)
+                delivered.extend(n for n, _ in current)
                 live = joining.passed(hub)
     advance(len(plan.log))
     return None if position is None else (position, delivered)
@@ -98,8 +98,8 @@ class WithoutDrop(JoinBuffer):
         return self.position is not None
 
     def flush(self, epoch: str, seq: int) -> Sequence[Publication] | None:
-        held = super().flush(epoch, seq)
-        return held
+        current = super().flush(epoch, seq)
+        return current
 
 
 class AnyState(JoinBuffer):

@@ -43,16 +43,16 @@ def follower() -> Follower:
 
 
 def live(to: Follower, number: int, sink: FoldingSink, query: Query | None = None) -> Subscription:
-    member = Subscription(to, f"s{id(sink)}", sink, created_here=True)
-    to.subscriptions.add(member)
+    joined_subscription = Subscription(to, f"s{id(sink)}", sink, created_here=True)
+    to.subscriptions.add(joined_subscription)
     to.channel(number, query or Query.of_keys("odds", [str(number)])).start_buffering(
-        member, JoinBuffer("e", to.seq)
+        joined_subscription, JoinBuffer("e", to.seq)
     )
-    assert member.buffer is not None
-    member.buffer.flush("e", to.seq)
-    member.answer(Initial(Snapshot("e", to.seq, []), False, False))
-    to.go_live_if_passed(member)
-    return member
+    assert joined_subscription.buffer is not None
+    joined_subscription.buffer.flush("e", to.seq)
+    joined_subscription.answer(Initial(Snapshot("e", to.seq, []), False, False))
+    to.go_live_if_passed(joined_subscription)
+    return joined_subscription
 
 
 def change(key: str, **numbers: list[int]) -> Change:
@@ -102,9 +102,9 @@ def test_subscription_that_ends_within_a_batch_does_not_affect_others() -> None:
     hub = follower()
     others = [FoldingSink(), FoldingSink()]
     live(hub, 1, others[0])
-    member = live(hub, 1, FoldingSink("leaver"))
+    joined_subscription = live(hub, 1, FoldingSink("leaver"))
     live(hub, 1, others[1])
-    hub.drop(member)
+    hub.drop(joined_subscription)
     hub.fan_out([Entry(1, [change("a", adds=[1])])])
     assert [sink.numbers for sink in others] == [[1], [1]]
 

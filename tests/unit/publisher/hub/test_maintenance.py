@@ -22,34 +22,34 @@ async def test_subscription_of_a_lost_connection_lapses_and_is_swept() -> None:
     fake_view = FakeView()
     clock = [1000.0]
     fake_view.store.clock = lambda: clock[0]
-    said: list[Command] = []
+    message: list[Command] = []
 
     async def announce(command: Command) -> None:
-        said.append(command)
+        message.append(command)
 
     async with hub_of(fake_view, ttl=10, announce=announce) as hub:
         upkeep = Maintenance(hub)
-        kept = await hub.join(request(WHOLE_VIEW), FoldingSink())
+        materialized = await hub.join(request(WHOLE_VIEW), FoldingSink())
         lost = await hub.join(request(FILTERED), FoldingSink())
         hub.leave(lost, end=False)
         clock[0] += 9
         await upkeep.renew()
         clock[0] += 2
         await upkeep.sweep()
-        assert list(fake_view.store.views[VIEW].subscriptions) == [kept.id]
+        assert list(fake_view.store.views[VIEW].subscriptions) == [materialized.id]
         assert len(fake_view.store.views[VIEW].queries) == 1
         # The reducers of a view without writes hear of it only so.
-        assert [c for c in said if c.op == "end"] == [Command("end", VIEW, lost.id)]
+        assert [c for c in message if c.op == "end"] == [Command("end", VIEW, lost.id)]
 
 
 async def test_hundreds_of_lapsed_subscriptions_are_swept_in_one_round() -> None:
     fake_view = FakeView()
     clock = [1000.0]
     fake_view.store.clock = lambda: clock[0]
-    said: list[Command] = []
+    message: list[Command] = []
 
     async def announce(command: Command) -> None:
-        said.append(command)
+        message.append(command)
 
     async with hub_of(fake_view, ttl=10, announce=announce) as hub:
         many = SWEEP_BATCH * 4
@@ -58,7 +58,7 @@ async def test_hundreds_of_lapsed_subscriptions_are_swept_in_one_round() -> None
         clock[0] += 2
         await Maintenance(hub).sweep()
         assert not fake_view.store.views[VIEW].queries
-        assert len(said) == many
+        assert len(message) == many
 
 
 async def test_renewal_goes_on_when_the_server_of_one_view_is_down() -> None:
@@ -79,23 +79,23 @@ async def test_renewal_goes_on_when_the_server_of_one_view_is_down() -> None:
 
     async with hub_of(fake_view, ttl=10, store=Half(fake_view.reader)) as hub:
         await hub.join(request(parse_channel("other")), FoldingSink())
-        kept = await hub.join(request(WHOLE_VIEW), FoldingSink())
+        materialized = await hub.join(request(WHOLE_VIEW), FoldingSink())
         clock[0] += 9
         with pytest.raises(ConnectionError):
             await Maintenance(hub).renew()
         clock[0] += 9
-        assert await fake_view.reader.subscription(VIEW, kept.id)
+        assert await fake_view.reader.subscription(VIEW, materialized.id)
 
 
 async def test_metrics_of_a_view_go_with_it() -> None:
     fake_view = FakeView()
     async with hub_of(fake_view) as hub:
         upkeep = Maintenance(hub)
-        member = await hub.join(request(WHOLE_VIEW), FoldingSink())
+        joined_subscription = await hub.join(request(WHOLE_VIEW), FoldingSink())
         await upkeep.sweep()
         assert list(dict(hub.stats.latencies())) == [VIEW]
         fake_view.store.writer.drop_view(VIEW)
-        await until(lambda: member.detached)
+        await until(lambda: joined_subscription.detached)
         await upkeep.watch()
         await upkeep.sweep()
         assert dict(hub.stats.latencies()) == {}
@@ -105,8 +105,8 @@ async def test_subscriber_whose_subscription_the_store_forgot_is_sent_back() -> 
     fake_view = FakeView()
     async with hub_of(fake_view) as hub:
         sink = FoldingSink()
-        member = await hub.join(request(FILTERED), sink)
-        await fake_view.reader.end(VIEW, member.id)
+        joined_subscription = await hub.join(request(FILTERED), sink)
+        await fake_view.reader.end(VIEW, joined_subscription.id)
         await Maintenance(hub).renew()
         assert sink.endings == [codes.INSUFFICIENT]
         assert sizes(hub) == (0, 0, 0)
@@ -116,10 +116,10 @@ async def test_idle_view_is_not_followed() -> None:
     fake_view = FakeView()
     async with hub_of(fake_view) as hub:
         upkeep = Maintenance(hub, idle=0)
-        member = await hub.join(request(FILTERED), FoldingSink())
+        joined_subscription = await hub.join(request(FILTERED), FoldingSink())
         await upkeep.watch()
         assert list(hub.followers) == [VIEW]
-        hub.leave(member, end=True)
+        hub.leave(joined_subscription, end=True)
         await upkeep.watch()
         assert not hub.followers
 

@@ -34,7 +34,7 @@ class LenientSink(FoldingSink):
     def __init__(self, key: str = "plain") -> None:
         super().__init__(key)
         self.space = 1 << 20
-        self.said: list[dict[str, Any]] = []
+        self.response: list[dict[str, Any]] = []
         self.list: list[str] = []
 
     def room(self) -> int:
@@ -47,7 +47,7 @@ class LenientSink(FoldingSink):
     def _fold(self, epoch: str, pubs: list[Publication]) -> None:
         for number, data in pubs:
             change = json.loads(data)
-            self.said.append(change)
+            self.response.append(change)
             key = change["key"]
             assert self.position is not None
             assert number >= self.position.seq
@@ -62,9 +62,9 @@ class LenientSink(FoldingSink):
                 self.list.insert(change.get("at", len(self.list)), key)
 
 
-def kept(hub: Hub) -> tuple[int, int, int]:
-    said = metrics.describe(hub, hub.stats, "x")
-    return said["kept_queries"], said["kept_rows"], said["paced"]
+def materialized(hub: Hub) -> tuple[int, int, int]:
+    response = metrics.describe(hub, hub.stats, "x")
+    return response["kept_queries"], response["kept_rows"], response["paced"]
 
 
 async def test_subscriber_with_an_order_gets_the_first_rows() -> None:
@@ -75,19 +75,19 @@ async def test_subscriber_with_an_order_gets_the_first_rows() -> None:
         one = await hub.join(request(TOP), sink)
         two = await hub.join(request(TOP), other)
         assert sink.list == ["c", "b"]
-        assert kept(hub) == (1, 3, 0)
+        assert materialized(hub) == (1, 3, 0)
         assert sizes(hub) == (1, 1, 2)
         fake_view.put(("a", {"n": 9}))
         await until(lambda: sink.position == Position(fake_view.epoch, fake_view.seq))
         assert sink.list == other.list == ["a", "c"]
-        assert [one["op"] for one in sink.said] == ["remove", "add"]
+        assert [one["op"] for one in sink.response] == ["remove", "add"]
         fake_view.put(("b", {"n": 0}), ("c", None))
         await until(lambda: sink.list == ["a", "b"])
         assert sink.rows == other.rows == {"a": {"n": 9}, "b": {"n": 0}}
         hub.leave(one, end=True)
-        assert kept(hub) == (1, 2, 0)
+        assert materialized(hub) == (1, 2, 0)
         hub.leave(two, end=True)
-        assert kept(hub) == (0, 0, 0)
+        assert materialized(hub) == (0, 0, 0)
         assert sizes(hub) == (0, 0, 0)
 
 
@@ -99,7 +99,7 @@ async def test_resume_of_an_order_is_a_new_snapshot() -> None:
         hub.leave(await hub.join(request(TOP), sink), end=False)
         sink.attached = False
         fake_view.put(("b", {"n": 2}))
-        member = await hub.join(request(TOP, position=sink.position), sink)
+        joined_subscription = await hub.join(request(TOP, position=sink.position), sink)
         outcome = sink.outcomes[-1]
         assert isinstance(outcome, Initial)
         assert outcome.recovering
@@ -108,7 +108,7 @@ async def test_resume_of_an_order_is_a_new_snapshot() -> None:
             await hub.join(request(TOP, position=sink.position, require_recovery=True), LenientSink())
         assert refused.value.refusal == codes.UNRECOVERABLE
         with pytest.raises(Refused) as refused:
-            await hub.history(member, None, 10)
+            await hub.history(joined_subscription, None, 10)
         assert refused.value.refusal == codes.NOT_AVAILABLE
 
 
@@ -119,12 +119,14 @@ async def test_changes_during_the_read_are_applied_once() -> None:
     latched.blocked["page"] = asyncio.Event()
     async with hub_of(fake_view, store=latched) as hub:
         sinks = [LenientSink() for _ in range(3)]
-        wishes = [
+        requests = [
             request(TOP),
             request(TOP),
             request(TOP, conflation=SOON),
         ]
-        joins = [asyncio.create_task(hub.join(wish, sink)) for wish, sink in zip(wishes, sinks, strict=True)]
+        joins = [
+            asyncio.create_task(hub.join(wanted, sink)) for wanted, sink in zip(requests, sinks, strict=True)
+        ]
         await until(lambda: latched.calls.get("page"))
         fake_view.put(("a", {"n": 7}), ("c", {"n": 9}))
         await until(lambda: hub.followers[VIEW].seq == fake_view.seq)
@@ -134,7 +136,7 @@ async def test_changes_during_the_read_are_applied_once() -> None:
         for sink in sinks:
             assert sink.list == ["c", "a"]
             assert sink.position == Position(fake_view.epoch, fake_view.seq)
-            assert sink.said == []
+            assert sink.response == []
 
 
 async def test_conflated_subscriber_gets_the_newest_of_each_row() -> None:
@@ -142,23 +144,23 @@ async def test_conflated_subscriber_gets_the_newest_of_each_row() -> None:
     fake_view.put(("a", {"s": "f", "n": 0}))
     async with hub_of(fake_view) as hub:
         slow, plain = LenientSink(), FoldingSink()
-        paced = await hub.join(request(F, conflation=SELDOM), slow)
+        conflated_one = await hub.join(request(F, conflation=SELDOM), slow)
         await hub.join(request(F), plain)
-        assert kept(hub) == (1, 1, 1)
+        assert materialized(hub) == (1, 1, 1)
         (channel,) = hub.followers[VIEW].channels.values()
-        found = channel.conflated[paced]
+        found = channel.conflated[conflated_one]
         found._next_send = 0.0  # its time has come
         fake_view.put(("a", {"s": "f", "n": 1}))
-        await until(lambda: slow.said)
+        await until(lambda: slow.response)
         for n in range(2, 50):
             fake_view.put(("a", {"s": "f", "n": n}), ("b", {"s": "f"}))
             fake_view.put(("b", None))
         await until(lambda: plain.position == Position(fake_view.epoch, fake_view.seq))
-        assert len(slow.said) == 1
+        assert len(slow.response) == 1
         found.stop()
         found._stopped, found._next_send = False, 0.0
         found.add([])
-        await until(lambda: len(slow.said) == 2)
+        await until(lambda: len(slow.response) == 2)
         assert slow.rows == plain.rows == {"a": {"s": "f", "n": 49}}
         assert slow.position == Position(fake_view.epoch, fake_view.seq)
         assert (found.conflated, found.dropped) == (47 + 95, 1)
@@ -169,10 +171,10 @@ async def test_conflated_subscribers_end_with_the_right_rows() -> None:
     fake_view = FakeView()
     async with hub_of(fake_view) as hub:
         sinks = [LenientSink() for _ in range(4)]
-        for sink, pace in zip(
+        for sink, conflation_ in zip(
             sinks, (SOON, Conflation(max_rate=400), Conflation(max_bytes=40_000), Conflation()), strict=True
         ):
-            await hub.join(request(ALL, conflation=pace), sink)
+            await hub.join(request(ALL, conflation=conflation_), sink)
         for n in range(300):
             fake_view.put((f"k{n % 7}", None if n % 5 == 0 and n > 20 else {"n": n}))
             if n % 40 == 0:
@@ -180,7 +182,7 @@ async def test_conflated_subscribers_end_with_the_right_rows() -> None:
         for sink in sinks:
             await until(lambda sink=sink: sink.rows == fake_view.rows())  # type: ignore[misc]
             await until(lambda sink=sink: sink.position.seq == fake_view.seq)  # type: ignore[misc]
-        assert len(sinks[0].said) < 200
+        assert len(sinks[0].response) < 200
 
 
 async def test_resume_sends_the_newest_of_what_was_missed() -> None:
@@ -196,7 +198,7 @@ async def test_resume_sends_the_newest_of_what_was_missed() -> None:
         await hub.join(request(ALL, position=sink.position, conflation=SOON), sink)
         assert isinstance(sink.outcomes[-1], Recovered)
         await until(lambda: sink.rows == fake_view.rows())
-        assert [one["key"] for one in sink.said] == ["a", "d", "b"]
+        assert [one["key"] for one in sink.response] == ["a", "d", "b"]
         assert sink.position == Position(fake_view.epoch, fake_view.seq)
 
 
@@ -239,38 +241,38 @@ async def test_changes_while_a_resume_reads_the_log_are_sent() -> None:
         assert sink.position == Position(fake_view.epoch, fake_view.seq)
 
 
-@pytest.mark.parametrize("asked", [ALL, TOP], ids=["all", "top"])
+@pytest.mark.parametrize("requested", [ALL, TOP], ids=["all", "top"])
 async def test_slow_reader_gets_the_newest_when_it_reads_again(
-    asked: ChannelQuery,
+    requested: ChannelQuery,
 ) -> None:
     fake_view = FakeView()
     fake_view.put(("a", {"n": 0}), ("b", {"n": 1}))
     async with hub_of(fake_view) as hub:
         sink, plain = LenientSink("slow"), LenientSink("plain")
-        member = await hub.join(request(asked, conflation=Conflation()), sink)
-        await hub.join(request(asked), plain)
+        joined_subscription = await hub.join(request(requested, conflation=Conflation()), sink)
+        await hub.join(request(requested), plain)
         for n in range(1, 4):
             fake_view.put(("a", {"n": n}))
             await until(lambda: sink.position == Position(fake_view.epoch, fake_view.seq))
         (channel,) = hub.followers[VIEW].channels.values()
-        assert channel.conflated[member].direct
-        assert "changed" in sink.said[-1] or "row" in sink.said[-1]
-        sink.space, before = 0, len(sink.said)
+        assert channel.conflated[joined_subscription].direct
+        assert "changed" in sink.response[-1] or "row" in sink.response[-1]
+        sink.space, before = 0, len(sink.response)
         for n in range(4, 60):
             fake_view.put(("a", {"n": n}), ("b", {"n": 100 - n}))
         await until(lambda: plain.position == Position(fake_view.epoch, fake_view.seq))
-        assert len(sink.said) == before
-        assert not channel.conflated[member].direct
+        assert len(sink.response) == before
+        assert not channel.conflated[joined_subscription].direct
         sink.space = 1 << 20
         await until(lambda: sink.position == Position(fake_view.epoch, fake_view.seq))
-        assert (sink.rows, sink.list if asked is TOP else []) == (
+        assert (sink.rows, sink.list if requested is TOP else []) == (
             plain.rows,
-            plain.list if asked is TOP else [],
+            plain.list if requested is TOP else [],
         )
-        assert len(sink.said) - before <= 4
+        assert len(sink.response) - before <= 4
         fake_view.put(("c", {"n": 500}))
         await until(lambda: sink.position == Position(fake_view.epoch, fake_view.seq))
-        assert channel.conflated[member].direct
+        assert channel.conflated[joined_subscription].direct
         assert sink.rows == plain.rows
 
 
@@ -278,10 +280,10 @@ async def test_notice_reaches_every_subscriber_once() -> None:
     fake_view = FakeView(stale_after=0.001)
     async with hub_of(fake_view) as hub:
         sinks = [LenientSink(f"s{n}") for n in range(3)]
-        for sink, pace in zip(sinks, (SOON, Conflation(), None), strict=True):
-            await hub.join(request(ALL, conflation=pace), sink)
+        for sink, conflation_ in zip(sinks, (SOON, Conflation(), None), strict=True):
+            await hub.join(request(ALL, conflation=conflation_), sink)
         fake_view.put(("a", {"n": 0}))
-        await until(lambda: all(sink.said for sink in sinks))
+        await until(lambda: all(sink.response for sink in sinks))
         hub.followers[VIEW].notify(b'{"op":"fresh"}')
         assert [sink.notices for sink in sinks] == [[{"op": "fresh"}]] * 3
 
@@ -299,12 +301,12 @@ async def test_too_many_rows_are_refused_or_end_the_subscription() -> None:
         assert plain.rows == fake_view.rows()
         with pytest.raises(Refused) as refused:
             await hub.join(request(ALL, conflation=SOON), LenientSink())
-        said = refused.value.refusal
-        assert (said.code, said.temporary) == (106, False)
-        assert "the query has 4 rows; at most 3" in said.message
+        response = refused.value.refusal
+        assert (response.code, response.temporary) == (106, False)
+        assert "the query has 4 rows; at most 3" in response.message
         with pytest.raises(Refused, match="limit is 3, and must be at most 2"):
             await hub.join(request(parse_channel(f"{VIEW}?order=n&limit=3")), LenientSink())
-        assert kept(hub) == (0, 0, 0)
+        assert materialized(hub) == (0, 0, 0)
         assert sizes(hub) == (1, 1, 1)
 
 
@@ -319,7 +321,7 @@ async def test_another_epoch_or_a_cancelled_join_leaves_nothing() -> None:
         fake_view.put(("a", {"n": 2}), ("a", {"n": 3}))
         fake_view.crash()
         await until(lambda: sink.endings and top.endings)
-        assert sizes(hub) == kept(hub) == (0, 0, 0)
+        assert sizes(hub) == materialized(hub) == (0, 0, 0)
         latched.blocked["page"] = asyncio.Event()
         joining = asyncio.create_task(hub.join(request(TOP), LenientSink()))
         before = latched.calls["page"]
@@ -328,7 +330,7 @@ async def test_another_epoch_or_a_cancelled_join_leaves_nothing() -> None:
         with pytest.raises(asyncio.CancelledError):
             await joining
         latched.blocked.pop("page").set()
-        assert sizes(hub) == kept(hub) == (0, 0, 0)
+        assert sizes(hub) == materialized(hub) == (0, 0, 0)
 
 
 async def test_conflated_subscription_can_be_begun_later() -> None:

@@ -14,47 +14,47 @@ from distributary.publisher.hub.snapshot import Snapshot
 
 
 @given(histories(), st.integers(0, 25), st.integers(0, 25), st.integers(1, 5))
-def test_rows_are_the_fold_of_all_publications(history: History, held: int, read: int, batch: int) -> None:
+def test_rows_are_the_fold_of_all_publications(history: History, current: int, read: int, batch: int) -> None:
     """The hub holds after ``held`` publications; the state is of ``read``, which may be ahead of the hub."""
     pubs, states = history
-    held, read = held % (len(pubs) + 1), read % (len(pubs) + 1)
+    current, read = current % (len(pubs) + 1), read % (len(pubs) + 1)
     at = [100, *(seq for seq, _ in pubs)]
-    kept = MaterializedQuery(JoinBuffer("e", at[held]), 100)
-    before = max(held, min(read, held + batch))
-    assert kept.apply(pubs[held:before]) == []
-    settled = kept.load(Snapshot("e", at[read], text(states[read])))
-    assert settled == (at[read] >= at[held]) == kept.ready
+    materialized = MaterializedQuery(JoinBuffer("e", at[current]), 100)
+    before = max(current, min(read, current + batch))
+    assert materialized.apply(pubs[current:before]) == []
+    settled = materialized.load(Snapshot("e", at[read], text(states[read])))
+    assert settled == (at[read] >= at[current]) == materialized.ready
     if not settled:
         return
-    told = []
+    result = []
     for start in range(before, len(pubs), batch):
         part = pubs[start : start + batch]
-        told += kept.apply(part)
-        assert value(kept.rows) == states[max(read, min(len(pubs), start + batch))]
-    assert value(kept.rows) == states[-1]
-    assert told == [row_change(pub) for pub in pubs[before:] if pub[0] > at[read]]
-    assert value(dict(kept.snapshot("e", at[-1]).rows)) == states[-1]
-    assert kept.snapshot("e", at[before]).seq == max(at[before], at[read])
+        result += materialized.apply(part)
+        assert value(materialized.rows) == states[max(read, min(len(pubs), start + batch))]
+    assert value(materialized.rows) == states[-1]
+    assert result == [row_change(pub) for pub in pubs[before:] if pub[0] > at[read]]
+    assert value(dict(materialized.snapshot("e", at[-1]).rows)) == states[-1]
+    assert materialized.snapshot("e", at[before]).seq == max(at[before], at[read])
 
 
 def ready(rows: dict[str, object], most: int = 3) -> MaterializedQuery:
-    kept = MaterializedQuery(JoinBuffer("e", 1, max_bytes=100), most)
-    assert kept.load(Snapshot("e", 1, text(rows)))  # type: ignore[arg-type]
-    return kept
+    materialized = MaterializedQuery(JoinBuffer("e", 1, max_bytes=100), most)
+    assert materialized.load(Snapshot("e", 1, text(rows)))  # type: ignore[arg-type]
+    return materialized
 
 
 def test_numbers_keep_their_digits() -> None:
-    kept = ready({})
-    kept.apply([(2, b'{"op":"add","key":"a","time":1,"row":{"p":1.50,"n":9007199254740993}}')])
-    kept.apply([(3, b'{"op":"change","key":"a","time":1,"changed":{"q":2.0},"gone":["n"]}')])
-    assert kept.rows["a"] == b'{"p":1.50,"q":2.0}'
+    materialized = ready({})
+    materialized.apply([(2, b'{"op":"add","key":"a","time":1,"row":{"p":1.50,"n":9007199254740993}}')])
+    materialized.apply([(3, b'{"op":"change","key":"a","time":1,"changed":{"q":2.0},"gone":["n"]}')])
+    assert materialized.rows["a"] == b'{"p":1.50,"q":2.0}'
 
 
 def test_too_many_rows_are_refused() -> None:
     rows: dict[str, object] = {"a": {}, "b": {}, "c": {}}
-    kept = ready(rows)
+    materialized = ready(rows)
     with pytest.raises(TooManyRows):
-        kept.apply([(2, b'{"op":"add","key":"d","time":1,"row":{}}')])
+        materialized.apply([(2, b'{"op":"add","key":"d","time":1,"row":{}}')])
     with pytest.raises(TooManyRows):
         ready(rows, most=2)
 

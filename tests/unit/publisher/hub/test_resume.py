@@ -141,13 +141,13 @@ def folded(rows: dict[str, Any], outcome: Recovered) -> dict[str, Any]:
     for number, data in outcome.publications:
         assert last <= number <= outcome.seq
         last = number
-        said = json.loads(data)
-        if said["op"] == "remove":
-            out.pop(said["key"], None)
-        elif said["op"] == "add":
-            out[said["key"]] = said["row"]
+        message = json.loads(data)
+        if message["op"] == "remove":
+            out.pop(message["key"], None)
+        elif message["op"] == "add":
+            out[message["key"]] = message["row"]
         else:
-            out[said["key"]] = said["changed"]  # the fake view reports all fields
+            out[message["key"]] = message["changed"]  # the fake view reports all fields
     return out
 
 
@@ -319,9 +319,9 @@ async def test_hub_starts_from_a_position() -> None:
         later = NewerSink(sink.rows, sink.position)
         fake_view.put(("c", {"s": "f", "n": 5}))
         await hub.join(request(FILTERED, since=later.position), later)
-        told = later.outcomes[0]
-        assert isinstance(told, Recovered)
-        assert (told.all_or_nothing, [json.loads(data)["op"] for _, data in told.publications]) == (
+        result = later.outcomes[0]
+        assert isinstance(result, Recovered)
+        assert (result.all_or_nothing, [json.loads(data)["op"] for _, data in result.publications]) == (
             False,
             ["change"],
         )

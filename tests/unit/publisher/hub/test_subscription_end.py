@@ -29,15 +29,15 @@ def share(user: str, cost: int, limit: int | None) -> Reservation:
 def test_newest_subscriptions_of_a_user_stay_up_to_its_limit(steps: list[tuple[str, int, float]]) -> None:
     now = 0.0
     lingering = AbandonedSubscriptions(TTL, clock=lambda: now)
-    kept: dict[str, list[tuple[Abandoned, int, float]]] = {"a": [], "b": []}
+    materialized: dict[str, list[tuple[Abandoned, int, float]]] = {"a": [], "b": []}
     for number, (user, cost, seconds) in enumerate(steps):
         now += seconds
         left = Abandoned(VIEW, str(number))
-        mine = [one for one in kept[user] if one[2] > now] + [(left, cost, now + TTL)]
+        mine = [one for one in materialized[user] if one[2] > now] + [(left, cost, now + TTL)]
         over = []
         while sum(one[1] for one in mine) > 7:
             over.append(mine.pop(0)[0])
-        kept[user] = mine
+        materialized[user] = mine
         assert lingering.add(share(user, cost, 7), left) == over
 
 
@@ -69,14 +69,14 @@ def counting(user: str, cost: int, limit: int) -> CountQuery:
     return count
 
 
-def wish(number: int, user: str = "mallory") -> SubscribeRequest:
+def wanted(number: int, user: str = "mallory") -> SubscribeRequest:
     return SubscribeRequest(
         query=channel_query(VIEW, [f"n > {number}"], [], None), count=counting(user, 5, 20)
     )
 
 
 async def come_and_go(hub: Hub, number: int, user: str = "mallory") -> None:
-    hub.leave(await hub.join(wish(number, user), FoldingSink()), end=False)
+    hub.leave(await hub.join(wanted(number, user), FoldingSink()), end=False)
 
 
 async def test_user_that_comes_and_goes_leaves_no_more_queries_than_its_limit() -> None:
@@ -87,9 +87,9 @@ async def test_user_that_comes_and_goes_leaves_no_more_queries_than_its_limit() 
         for number in range(30):
             await come_and_go(hub, number)
         await until(lambda: len(fake_view.writer.registry(VIEW)[1]) == 1 + 4)
-        kept = {query.text for query in fake_view.writer.registry(VIEW)[1]}
-        newest = [wish(number).query.query for number in (-1, 26, 27, 28, 29)]
-        assert kept == {query.text for query in newest if query is not None}
+        materialized = {query.text for query in fake_view.writer.registry(VIEW)[1]}
+        newest = [wanted(number).query.query for number in (-1, 26, 27, 28, 29)]
+        assert materialized == {query.text for query in newest if query is not None}
 
 
 async def test_user_that_leaves_while_joining_leaves_no_more_queries_than_its_limit() -> None:
@@ -99,7 +99,7 @@ async def test_user_that_leaves_while_joining_leaves_no_more_queries_than_its_li
     latched.blocked["page"] = asyncio.Event()
     async with hub_of(fake_view, store=latched) as hub:
         for number in range(30):
-            joining = asyncio.create_task(hub.join(wish(number), FoldingSink()))
+            joining = asyncio.create_task(hub.join(wanted(number), FoldingSink()))
             await until(lambda number=number: latched.calls.get("page", 0) > number)  # type: ignore[misc]
             joining.cancel()
             with pytest.raises(asyncio.CancelledError):
@@ -112,7 +112,7 @@ async def test_subscriptions_within_the_limit_wait_for_their_user() -> None:
     fake_view.put(("a", {"n": 1}))
     async with hub_of(fake_view) as hub:
         for _ in range(3):
-            members = [await hub.join(wish(number), FoldingSink()) for number in range(4)]
-            for member in members:
-                hub.leave(member, end=False)
+            subscriptions = [await hub.join(wanted(number), FoldingSink()) for number in range(4)]
+            for joined_subscription in subscriptions:
+                hub.leave(joined_subscription, end=False)
             await until(lambda: len(fake_view.writer.registry(VIEW)[1]) == 4)

@@ -24,8 +24,8 @@ def test_client_within_the_rate_is_never_limited() -> None:
 
 @given(st.lists(st.floats(0, 5), max_size=200), st.integers(1, 50), st.integers(1, 50))
 def test_burst_and_rate_are_never_exceeded(gaps: list[float], per_second: int, burst: int) -> None:
-    rate, now, said = CommandRate(per_second, burst), 0.0, 0
+    rate, now, message = CommandRate(per_second, burst), 0.0, 0
     for gap in gaps:
         now += gap
-        said += rate.take(now) == Verdict.ALLOWED
-        assert said <= burst + now * per_second + 1e-6
+        message += rate.take(now) == Verdict.ALLOWED
+        assert message <= burst + now * per_second + 1e-6

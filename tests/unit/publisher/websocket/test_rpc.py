@@ -24,8 +24,8 @@ async def refused(store: Any, method: str, data: bytes) -> tuple[int, bool]:
 async def test_position_method_returns_the_position() -> None:
     fake_view = FakeView()
     fake_view.put(("a", {"n": 1}), ("b", {"n": 1}))
-    said = json.loads(await call(fake_view.reader, "position", ODDS))
-    assert said == {"view": VIEW, "position": f"{fake_view.epoch}:2"}
+    message = json.loads(await call(fake_view.reader, "position", ODDS))
+    assert message == {"view": VIEW, "position": f"{fake_view.epoch}:2"}
 
 
 async def test_status_method_returns_the_status() -> None:
@@ -33,8 +33,8 @@ async def test_status_method_returns_the_status() -> None:
     clock = [1000.0]
     fake_view.store.clock = lambda: clock[0]
     fake_view.store.writer.mark_source_active(VIEW)
-    said = json.loads(await call(fake_view.reader, "status", ODDS))
-    assert said == {
+    message = json.loads(await call(fake_view.reader, "status", ODDS))
+    assert message == {
         "view": VIEW,
         "status": "live",
         "reason": "",

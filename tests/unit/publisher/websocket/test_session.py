@@ -63,7 +63,7 @@ def connected(codec: Codec = JSON, rate: CommandRate | None = None) -> Session:
     return session
 
 
-def said(actions: list[Action], codec: Codec = JSON) -> list[dict[str, Any]]:
+def response(actions: list[Action], codec: Codec = JSON) -> list[dict[str, Any]]:
     return [one for a in actions if isinstance(a, Send) for one in read(codec, a.payload)]
 
 
@@ -76,14 +76,14 @@ def joined(session: Session, channel: str = "odds", id: int = 2) -> PendingReply
 
 @both
 def test_connect_is_replied_to(codec: Codec) -> None:
-    (reply,) = said(make(codec=codec).receive(write(codec, {"id": 1, "connect": {"name": "js"}})), codec)
+    (reply,) = response(make(codec=codec).receive(write(codec, {"id": 1, "connect": {"name": "js"}})), codec)
     assert reply == {"id": 1, "connect": {"client": "c1", "version": "1", "ping": 25, "pong": True}}
 
 
 @both
 def test_connect_and_subscribe_may_share_a_frame(codec: Codec) -> None:
-    asked = {"id": 2, "subscribe": {"channel": "odds", "flag": 1}}
-    hello, join = make(codec=codec).receive(write(codec, {"id": 1, "connect": {}}, asked))
+    request = {"id": 2, "subscribe": {"channel": "odds", "flag": 1}}
+    hello, join = make(codec=codec).receive(write(codec, {"id": 1, "connect": {}}, request))
     assert isinstance(hello, Send)
     assert isinstance(join, JoinChannel)
     assert (
@@ -96,8 +96,8 @@ def test_connect_and_subscribe_may_share_a_frame(codec: Codec) -> None:
 
 @both
 def test_subscribe_has_position_flag_and_subscription(codec: Codec) -> None:
-    asked = {"channel": "q:odds:ab", "recover": True, "epoch": "e", "offset": 7, "flag": 3}
-    command = {"id": 2, "subscribe": asked | {"data": {"subscription": "G"}}}
+    request = {"channel": "q:odds:ab", "recover": True, "epoch": "e", "offset": 7, "flag": 3}
+    command = {"id": 2, "subscribe": request | {"data": {"subscription": "G"}}}
     (join,) = connected(codec).receive(write(codec, command))
     assert isinstance(join, JoinChannel)
     assert (join.command.position, join.command.require_recovery, join.command.subscription) == (
@@ -161,8 +161,8 @@ def test_second_subscribe_and_too_many_channels_are_refused() -> None:
     session = connected()
     for n, channel in enumerate(("a", "b", "c"), 2):
         joined(session, channel, n)
-    (again,) = said(session.receive(line(id=9, subscribe={"channel": "a"})))
-    (over,) = said(session.receive(line(id=10, subscribe={"channel": "d"})))
+    (again,) = response(session.receive(line(id=9, subscribe={"channel": "a"})))
+    (over,) = response(session.receive(line(id=10, subscribe={"channel": "d"})))
     assert (again["error"]["code"], over["error"]["code"]) == (105, 106)
 
 
@@ -183,14 +183,14 @@ def test_unsubscribe_while_joining_replies_to_both_once() -> None:
     assert isinstance(join, JoinChannel)
     leave, *replies = session.receive(line(id=3, unsubscribe={"channel": "odds"}))
     assert leave == LeaveChannel("odds")
-    given_up, done = said(replies)
+    given_up, done = response(replies)
     assert (given_up["id"], given_up["error"]["temporary"]) == (2, True)
     assert done == {"id": 3, "unsubscribe": {}}
     assert session.answer(join.reply, b'"subscribe":{}') is None
 
 
 def test_unsubscribe_from_an_unknown_channel_is_replied_to() -> None:
-    assert said(connected().receive(line(id=2, unsubscribe={"channel": "x"}))) == [
+    assert response(connected().receive(line(id=2, unsubscribe={"channel": "x"}))) == [
         {"id": 2, "unsubscribe": {}}
     ]
 
@@ -199,24 +199,24 @@ def test_history_of_a_joined_channel_is_read() -> None:
     session = connected()
     joined(session)
     since = {"offset": 2, "epoch": "e"}
-    (asked,) = session.receive(line(id=3, history={"channel": "odds", "limit": 10, "since": since}))
-    assert isinstance(asked, ReadHistory)
-    assert (asked.since, asked.limit, asked.reverse) == (Position("e", 2), 10, False)
-    (busy,) = said(session.receive(line(id=4, history={"channel": "odds"})))
+    (request,) = session.receive(line(id=3, history={"channel": "odds", "limit": 10, "since": since}))
+    assert isinstance(request, ReadHistory)
+    assert (request.since, request.limit, request.reverse) == (Position("e", 2), 10, False)
+    (busy,) = response(session.receive(line(id=4, history={"channel": "odds"})))
     assert busy["error"]["code"] == 111
-    assert session.answer(asked.reply, b'"history":{}') == b'{"id":3,"history":{}}'
-    (other,) = said(session.receive(line(id=5, history={"channel": "else"})))
+    assert session.answer(request.reply, b'"history":{}') == b'{"id":3,"history":{}}'
+    (other,) = response(session.receive(line(id=5, history={"channel": "else"})))
     assert other["error"]["code"] == 103
 
 
 def test_history_is_read_backwards() -> None:
     session = connected()
     joined(session)
-    (asked,) = session.receive(line(id=3, history={"channel": "odds", "limit": 1, "reverse": True}))
-    assert isinstance(asked, ReadHistory)
-    assert (asked.since, asked.limit, asked.reverse) == (None, 1, True)
+    (request,) = session.receive(line(id=3, history={"channel": "odds", "limit": 1, "reverse": True}))
+    assert isinstance(request, ReadHistory)
+    assert (request.since, request.limit, request.reverse) == (None, 1, True)
     nothing = {"channel": "odds", "reverse": True, "since": {"offset": 0, "epoch": "e"}}
-    (refused,) = said(session.receive(line(id=4, history=nothing)))
+    (refused,) = response(session.receive(line(id=4, history=nothing)))
     assert refused["error"]["code"] == 107
 
 
@@ -249,7 +249,7 @@ def test_pending_commands_are_bounded() -> None:
     session = connected()
     taken = [session.receive(line(id=n + 2, publish={"channel": "feed:a"}))[0] for n in range(MAX_PENDING)]
     assert all(isinstance(action, PublishMessage) for action in taken)
-    (over,) = said(session.receive(line(id=100, rpc={"method": "status"})))
+    (over,) = response(session.receive(line(id=100, rpc={"method": "status"})))
     assert over["error"] == {"code": 111, "message": "too many requests", "temporary": True}
     first = taken[0]
     assert isinstance(first, PublishMessage)
@@ -259,7 +259,7 @@ def test_pending_commands_are_bounded() -> None:
 
 @pytest.mark.parametrize("method", ["ping", "presence", "presence_stats"])
 def test_unsupported_command_is_refused(method: str) -> None:
-    (reply,) = said(connected().receive(line(id=2, **{method: {}})))
+    (reply,) = response(connected().receive(line(id=2, **{method: {}})))
     assert reply["error"]["code"] == 108
 
 
@@ -275,11 +275,11 @@ def test_missing_pong_closes(codec: Codec) -> None:
 
 def test_too_many_commands_are_refused_then_closed() -> None:
     session = connected(rate=CommandRate(10, 5))
-    asked = b"\n".join(line(id=n, unsubscribe={"channel": "x"}) for n in range(2, 8))
-    answers = said(session.receive(asked, 0.0))
+    request = b"\n".join(line(id=n, unsubscribe={"channel": "x"}) for n in range(2, 8))
+    answers = response(session.receive(request, 0.0))
     assert [one.get("error", {}).get("code", 0) for one in answers] == [0, 0, 0, 0, 111, 111]
     assert answers[-1]["error"]["temporary"]
-    (again,) = said(session.receive(line(id=9, unsubscribe={"channel": "x"}), 1.0))
+    (again,) = response(session.receive(line(id=9, unsubscribe={"channel": "x"}), 1.0))
     assert again == {"id": 9, "unsubscribe": {}}
     *_, last = session.receive(b"\n".join([b"{}"] * 100), 1.0)
     assert last == CloseConnection(codes.FLOOD)
@@ -292,13 +292,13 @@ def test_too_many_commands_are_refused_then_closed() -> None:
 @both
 def test_refresh_without_authentication_is_replied_to_at_once(codec: Codec) -> None:
     session = connected(codec)
-    (reply,) = said(session.receive(write(codec, {"id": 2, "refresh": {"token": "t"}})), codec)
+    (reply,) = response(session.receive(write(codec, {"id": 2, "refresh": {"token": "t"}})), codec)
     assert reply == {"id": 2, "refresh": {"client": "c1", "version": "1"}}
     (join,) = session.receive(write(codec, {"id": 3, "subscribe": {"channel": "odds", "token": "t"}}))
     assert isinstance(join, JoinChannel)
     session.answer(join.reply, codec.unsubscribed())
     sub_refresh = {"id": 4, "sub_refresh": {"channel": "odds", "token": "t"}}
-    (reply,) = said(session.receive(write(codec, sub_refresh)), codec)
+    (reply,) = response(session.receive(write(codec, sub_refresh)), codec)
     assert reply == {"id": 4, "sub_refresh": {}}
     assert not session.pending
 
@@ -314,7 +314,7 @@ def test_commands_wait_for_authentication(codec: Codec) -> None:
     assert not session.connected
     assert session.receive(write(codec, {"id": 3, "rpc": {"method": "status"}})) == []
     welcome, join, call = session.accept_connect(60, max_channels=3, rate=None)
-    assert said([welcome], codec)[0]["connect"]["ttl"] == 60
+    assert response([welcome], codec)[0]["connect"]["ttl"] == 60
     assert isinstance(join, JoinChannel)
     assert (join.reply.id, join.command.token) == (2, "own")
     assert isinstance(call, CallMethod)
@@ -323,7 +323,7 @@ def test_commands_wait_for_authentication(codec: Codec) -> None:
 def test_rejected_client_may_send_other_credentials() -> None:
     session = make(authenticates=True)
     session.receive(line(id=1, connect={}) + b"\n" + line(id=2, subscribe={"channel": "odds"}))
-    (refused,) = said(session.reject_connect(codes.TOKEN_EXPIRED))
+    (refused,) = response(session.reject_connect(codes.TOKEN_EXPIRED))
     assert refused == {"id": 1, "error": {"code": 109, "message": "token expired"}}
     (admit,) = session.receive(line(id=3, connect={"token": "other"}))
     assert isinstance(admit, Authenticate)
@@ -346,8 +346,8 @@ def test_limits_of_the_grant_apply() -> None:
     session.receive(line(id=1, connect={}))
     session.accept_connect(0, max_channels=1, rate=CommandRate(0, 2))
     joined(session)
-    assert said(session.receive(line(id=3, subscribe={"channel": "x"})))[0]["error"]["code"] == 106
-    assert said(session.receive(line(id=4, rpc={})))[0]["error"]["code"] == 111
+    assert response(session.receive(line(id=3, subscribe={"channel": "x"})))[0]["error"]["code"] == 106
+    assert response(session.receive(line(id=4, rpc={})))[0]["error"]["code"] == 111
 
 
 @both
@@ -362,7 +362,7 @@ def test_refresh_of_connection_and_channel_are_actions(codec: Codec) -> None:
     assert payload is not None
     assert read(codec, payload)[0]["refresh"]["ttl"] == 60
     unknown = {"id": 3, "sub_refresh": {"channel": "odds", "token": "new"}}
-    assert said(session.receive(write(codec, unknown)), codec)[0]["error"]["code"] == 103
+    assert response(session.receive(write(codec, unknown)), codec)[0]["error"]["code"] == 103
     (join,) = session.receive(write(codec, {"id": 4, "subscribe": {"channel": "odds"}}))
     assert isinstance(join, JoinChannel)
     session.answer(join.reply, codec.unsubscribed())
@@ -422,7 +422,7 @@ def test_any_sequence_keeps_the_promises(
 ) -> None:
     """Never raises; answers no more often than asked; closes with documented codes; silent after a close."""
     session = make(codec=codec, authenticates=authenticates)
-    asked: Counter[int] = Counter()
+    request: Counter[int] = Counter()
     answered: Counter[int] = Counter()
     tickets: list[PendingReply] = []
     closed = False
@@ -449,14 +449,14 @@ def test_any_sequence_keeps_the_promises(
     first: list[dict[str, Any]] = [{"id": 1, "connect": {}}]
     for step in [first, *steps] if hello else steps:
         if isinstance(step, list):
-            asked.update(command["id"] for command in step if "id" in command)
+            request.update(command["id"] for command in step if "id" in command)
             try:
                 frame = write(codec, *step)
             except UNENCODABLE:  # what the schema cannot say
                 frame = b"\xff"
             act(session.receive(frame))
         elif isinstance(step, bytes):
-            asked.update(command.id for command in codec.decode(step) if command is not None)
+            request.update(command.id for command in codec.decode(step) if command is not None)
             act(session.receive(step))
         elif step == "ping" and not closed:
             act([session.ping()])
@@ -476,7 +476,7 @@ def test_any_sequence_keeps_the_promises(
         (reply,) = read(codec, payload)
         if "id" in reply:
             answered[reply["id"]] += 1
-    assert not answered - asked
+    assert not answered - request
     assert codec is not JSON or all(b"\n" not in payload for payload in sent)
 
 
@@ -499,7 +499,7 @@ def test_subscribe_has_options(codec: Codec) -> None:
         ({"slow": "never"}, "slow='never'"),
         ([1], "options"),
     ):
-        (reply,) = said(
+        (reply,) = response(
             session.receive(write(codec, {"id": 3, "subscribe": {"channel": "b", "data": wrong}})), codec
         )
         assert reply["error"]["code"] == 107
@@ -510,11 +510,11 @@ def test_subscribe_has_options(codec: Codec) -> None:
 def test_subscribe_starts_from_a_position_or_time(codec: Codec) -> None:
     session = make(max_channels=9, codec=codec)
     session.receive(write(codec, {"id": 1, "connect": {}}))
-    for id, (said, since) in enumerate(
+    for id, (response, since) in enumerate(
         [("e:7", Position("e", 7)), ("2026-01-31", 1769817600000), (1769817600000, 1769817600000)], 2
     ):
         (join,) = session.receive(
-            write(codec, {"id": id, "subscribe": {"channel": f"o{id}", "data": {"from": said}}})
+            write(codec, {"id": id, "subscribe": {"channel": f"o{id}", "data": {"from": response}}})
         )
         assert isinstance(join, JoinChannel)
         assert (join.command.since, join.command.position) == (since, None)

@@ -199,7 +199,7 @@ class TokenExpired(TokenRefused):
 
 
 class KeysUnavailable(AccessError):
-    """The keys that verify tokens cannot be fetched at the moment."""
+    """The keys that verify tokens cannot be fetched."""
 
     code = "keys-unavailable"
     retry = True

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from distributary.config.document_reader import Draft, Reader
+from distributary.config.document_reader import DocumentReader, Draft
 from distributary.config.problems import nearest
 from distributary.model.sharding import identity
 
 
-def check_view(reader: Reader, draft: Draft, feeds: Collection[str]) -> None:
+def check_view(reader: DocumentReader, draft: Draft, feeds: Collection[str]) -> None:
     """Report settings of a view that contradict each other."""
     for name in ("feed", "events"):
         if name not in draft.refused and draft.get(name) not in (*feeds, None):
@@ -30,7 +30,7 @@ def check_view(reader: Reader, draft: Draft, feeds: Collection[str]) -> None:
             reader.report(draft, name, f'requires reduce = "aggregate"; this view has reduce = "{rule}"')
 
 
-def _check_replay(reader: Reader, draft: Draft) -> None:
+def _check_replay(reader: DocumentReader, draft: Draft) -> None:
     """Replay is exact only if a row has the key of its records, and changes only by them."""
     for name, why in (("key", "has the key of its records"), ("ttl", "never expires")):
         if name not in draft.refused and draft.get(name) is not None:
@@ -42,7 +42,7 @@ def _check_replay(reader: Reader, draft: Draft) -> None:
         )
 
 
-def check_feed(reader: Reader, draft: Draft) -> None:
+def check_feed(reader: DocumentReader, draft: Draft) -> None:
     """Report settings of a feed that contradict each other."""
     if not draft.refused & {"format", "framed", "publish"}:
         format = draft.get("format")
@@ -62,7 +62,7 @@ def check_feed(reader: Reader, draft: Draft) -> None:
         )
 
 
-def _check_events(reader: Reader, draft: Draft) -> None:
+def _check_events(reader: DocumentReader, draft: Draft) -> None:
     """Report an event feed without a function for each of both feeds."""
     if draft.refused & {"reduce", "events", "reduce_events"}:
         return
@@ -79,7 +79,7 @@ def _check_events(reader: Reader, draft: Draft) -> None:
         reader.report(draft, "events", "is the feed of the view: events must come from another feed")
 
 
-def _unknown_feed(reader: Reader, draft: Draft, feeds: Collection[str], name: str) -> None:
+def _unknown_feed(reader: DocumentReader, draft: Draft, feeds: Collection[str], name: str) -> None:
     feed = draft.get(name)
     near = nearest(feed, feeds)
     message = f'unknown feed "{feed}"'
@@ -88,7 +88,7 @@ def _unknown_feed(reader: Reader, draft: Draft, feeds: Collection[str], name: st
     reader.report(draft, name, message, near=near)
 
 
-def check_store(reader: Reader, draft: Draft) -> None:
+def check_store(reader: DocumentReader, draft: Draft) -> None:
     """Report a store with both `url` and `shards`, and a server that is listed twice."""
     if draft.refused & {"url", "shards"}:
         return
@@ -100,7 +100,7 @@ def check_store(reader: Reader, draft: Draft) -> None:
             reader.report(draft, "shards", f"the server {name.replace(' ', ', database ')} is listed twice")
 
 
-def check_tls(reader: Reader, draft: Draft) -> None:
+def check_tls(reader: DocumentReader, draft: Draft) -> None:
     """Report TLS settings without a certificate."""
     if "tls_certificate" not in draft.refused and not draft.get("tls_certificate"):
         for name in ("tls_key", "tls_client_ca"):
@@ -108,7 +108,7 @@ def check_tls(reader: Reader, draft: Draft) -> None:
                 reader.report(draft, name, "requires tls_certificate")
 
 
-def check_kafka_tls(reader: Reader, draft: Draft) -> None:
+def check_kafka_tls(reader: DocumentReader, draft: Draft) -> None:
     """Report TLS of an embedded broker that is not secure: such a broker does not use TLS."""
     if "tls_certificate" in draft.refused or "secure" in draft.refused:
         return
@@ -118,7 +118,7 @@ def check_kafka_tls(reader: Reader, draft: Draft) -> None:
         reader.report(draft, "tls_key", "requires tls_certificate")
 
 
-def check_ports(reader: Reader, sections: Mapping[str, Draft]) -> None:
+def check_ports(reader: DocumentReader, sections: Mapping[str, Draft]) -> None:
     """Report two listeners with the same port, at the one that was set (of two, the later)."""
     taken: dict[int, tuple[Draft, str]] = {}
     listeners = (("publisher", "port"), ("publisher", "http_port"), ("control", "port"), ("gateway", "port"))

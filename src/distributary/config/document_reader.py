@@ -51,7 +51,7 @@ class Draft:
         origins[self.key(name)] = origin
 
 
-class Reader:
+class DocumentReader:
     """Turns a document into drafts; ``lines`` finds the lines of keys, if the document has them."""
 
     def __init__(self, problems: Problems, lines: Lines | None = None) -> None:
@@ -96,19 +96,19 @@ class Reader:
             self.problems.add(f"expected tables: write [[{group}]]", key=group, line=self.line((group,)))
             return []
         drafts: list[Draft] = []
-        seen: dict[str, Draft] = {}
+        first_of: dict[str, Draft] = {}
         for number, item in enumerate(raw):
             given = item.get("name")
-            named = given if isinstance(given, str) and given else str(number + 1)
-            draft = self._table(GROUPS[group], item, (group, number), named)
+            item_name = given if isinstance(given, str) and given else str(number + 1)
+            draft = self._table(GROUPS[group], item, (group, number), item_name)
             self._required(draft)
             drafts.append(draft)
-            if "name" in draft.values and named in seen:
-                first = self.line((*seen[named].path, "name"))
+            if "name" in draft.values and item_name in first_of:
+                first = self.line((*first_of[item_name].path, "name"))
                 self.report(
                     draft, "name", "duplicate name" + (f", first used in line {first}" if first else "")
                 )
-            seen.setdefault(named, draft)
+            first_of.setdefault(item_name, draft)
         return drafts
 
     def _required(self, draft: Draft) -> None:
@@ -200,7 +200,7 @@ NOT_SETTINGS = (
 """Variables with the prefix that are not settings (patterns)."""
 
 
-def read_environment(reader: Reader, drafts: Iterable[Draft], env: Mapping[str, str]) -> None:
+def read_environment(reader: DocumentReader, drafts: Iterable[Draft], env: Mapping[str, str]) -> None:
     """Apply ``DISTRIBUTARY_…`` variables; one that matches no setting is an error."""
     targets: Targets = {}
     for draft, setting in _settable(drafts):
@@ -210,7 +210,7 @@ def read_environment(reader: Reader, drafts: Iterable[Draft], env: Mapping[str, 
     _apply(reader, targets, given, "environment")
 
 
-def read_options(reader: Reader, drafts: Iterable[Draft], given: Mapping[str, str]) -> None:
+def read_options(reader: DocumentReader, drafts: Iterable[Draft], given: Mapping[str, str]) -> None:
     """Apply ``overrides`` by key: ``kafka.port``, ``views.odds.ttl``."""
     targets: Targets = {
         setting.key_of(draft.item): [(draft, setting)] for draft, setting in _settable(drafts)
@@ -226,7 +226,7 @@ def _settable(drafts: Iterable[Draft]) -> Iterable[tuple[Draft, Setting]]:
                 yield draft, setting
 
 
-def _apply(reader: Reader, targets: Targets, given: Mapping[str, str], kind: str) -> None:
+def _apply(reader: DocumentReader, targets: Targets, given: Mapping[str, str], kind: str) -> None:
     def refuse(message: str, key: str, near: str = "") -> None:
         reader.problems.add(message, key=key, nearest=near, file=kind)
 

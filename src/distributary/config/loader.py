@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple, NoReturn, TypeVar
 
 from distributary.config import cross_checks
-from distributary.config.document_reader import Draft, Reader, read_environment, read_options
+from distributary.config.document_reader import DocumentReader, Draft, read_environment, read_options
 from distributary.config.private_files import readable_by_others
 from distributary.config.problems import Problems, nearest
 from distributary.config.sections import SECTIONS, SERVERS, Sections
@@ -64,11 +64,11 @@ class Config(Sections):
 
     def feed(self, name: str) -> Feed:
         """Return a feed by name, or raise ConfigError with the closest name."""
-        return _named("feed", name, self.feeds)
+        return _by_name("feed", name, self.feeds)
 
     def view(self, name: str) -> View:
         """Return a view by name, or raise ConfigError with the closest name."""
-        return _named("view", name, self.views)
+        return _by_name("view", name, self.views)
 
     def effective(self) -> tuple[Effective, ...]:
         """Return every setting in force with its origin, secrets masked."""
@@ -126,18 +126,18 @@ def load(
     *,
     required: bool = True,
 ) -> Config:
-    """Load the configuration: file, then environment, then ``overrides`` (by key, as text), the last wins.
+    """Load the configuration: file, then environment, then ``overrides`` (strings by key); the last one wins.
 
-    The file is ``path``, else what DISTRIBUTARY_CONFIG names, else ``distributary.toml`` in the working
-    folder. With ``required=False`` that last one may be missing: then there are only defaults and what
-    stands over them. All mistakes are raised together in one ConfigError.
+    The file is ``path``, else the one that DISTRIBUTARY_CONFIG names, else ``distributary.toml`` in the
+    working folder. With ``required=False`` the last one may be missing. All errors are raised together in one
+    ConfigError.
     """
-    named = path or (Path(env["DISTRIBUTARY_CONFIG"]) if env.get("DISTRIBUTARY_CONFIG") else None)
-    file = named or Path(FILE)
-    text = _read(file, may_miss=named is None and not required)
+    given = path or (Path(env["DISTRIBUTARY_CONFIG"]) if env.get("DISTRIBUTARY_CONFIG") else None)
+    file = given or Path(FILE)
+    text = _read(file, may_be_missing=given is None and not required)
     problems = Problems(str(file))
     document = _toml(text or "", str(file))
-    reader = Reader(problems, Lines(text or ""))
+    reader = DocumentReader(problems, Lines(text or ""))
     reader.unknown(document, ("data_dir", *SECTIONS, *ITEMS))
     sections = reader.sections(document)
     topics, feeds, views = (reader.items(document, name) for name in ITEMS)
@@ -180,7 +180,7 @@ def parse_views(text: str, known_feeds: Iterable[str] = (), *, file: str = "") -
         document, lines = _json(text, file), None
     else:
         document, lines = _toml(text, file), Lines(text)
-    reader = Reader(problems, lines)
+    reader = DocumentReader(problems, lines)
     reader.unknown(document, ("feeds", "views"))
     feeds, views = reader.items(document, "feeds"), reader.items(document, "views")
     if not document:
@@ -203,7 +203,7 @@ def _make_absolute(draft: Draft, folder: Path) -> None:
             draft.values[name] = os.path.abspath(folder / Path(draft.get(name)).expanduser())
 
 
-def _named(what: str, name: str, items: Iterable[_Item]) -> _Item:
+def _by_name(what: str, name: str, items: Iterable[_Item]) -> _Item:
     by_name = {item.name: item for item in items}
     if name in by_name:
         return by_name[name]
@@ -212,11 +212,11 @@ def _named(what: str, name: str, items: Iterable[_Item]) -> _Item:
     raise ConfigError(f'unknown {what} "{name}"', hint=hint)
 
 
-def _read(file: Path, *, may_miss: bool) -> str | None:
+def _read(file: Path, *, may_be_missing: bool) -> str | None:
     try:
         return file.read_text(encoding="utf-8-sig")
     except FileNotFoundError:
-        if may_miss:
+        if may_be_missing:
             return None
         raise ConfigMissing(
             f"configuration file {Path(os.path.abspath(file))} not found",

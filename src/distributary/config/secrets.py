@@ -1,8 +1,8 @@
 """Masks what must not be printed: passwords in URLs, and properties, unless they are known to be harmless.
 
-The properties of Kafka, Spark and whatever they load are not ours to know, and a list of the secret ones is
-never whole. So a property is shown where its value cannot be a secret (a number, a flag, a constant) or its
-name says that it is none.
+The properties of Kafka, Spark and their plugins cannot all be known, and a list of the secret ones is never
+complete. So a property is shown only if its value cannot be a secret (a number, a flag, a constant) or its
+name shows that it is harmless.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ _PLAIN = re.compile(
     r"|true|false|[+-]?\d{1,15}(\.\d{1,6})?\s?[a-z%]{0,3}|[A-Z][A-Z0-9]*(_[A-Z0-9]+)*", re.ASCII
 )
 """Values that are not secrets, whatever their name: flags, numbers with a unit, constants."""
-# A scheme is short, or a long text would take time by its square. Greedy to the last "@": a password that
-# was not percent-encoded may hold "/" or "@" itself.
+# A scheme is short; otherwise the time would grow with the square of the length. Greedy to the last "@":
+# a password that was not percent-encoded may hold "/" or "@" itself.
 _USERINFO = re.compile(r"([A-Za-z][A-Za-z0-9+.-]{0,30}://[^:/@\s]*):[^\s]*@")
 # A user without a password may be a token.
 _USER = re.compile(r"([A-Za-z][A-Za-z0-9+.-]{0,30}://)[^:/@\s]+@")

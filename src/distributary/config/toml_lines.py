@@ -1,7 +1,7 @@
 """The lines of keys in TOML. tomllib keeps no positions, so the text is scanned once more.
 
-The scan is for messages only: it trusts that tomllib accepted the text, and where it cannot
-tell (inline tables) the line of the nearest enclosing key is given.
+The scan is for messages only: it relies on tomllib having accepted the text, and where it is not exact
+(inline tables) it returns the line of the nearest enclosing key.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Checks of single strings. Each returns the string in its normal form, or raises ValueError.
 
-Messages do not repeat the text: it may hold a password, and the place is named by the caller.
+Messages do not repeat the string, which may contain a password; the caller adds where it is.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ Graph = Mapping[str, frozenset[str]]
 
 
 def imports(source: Path = SOURCE) -> Graph:
-    """Read which package imports which, at any place in its modules."""
+    """Find which package imports which, anywhere in its modules."""
     names = {
         path.stem for path in source.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()
     }

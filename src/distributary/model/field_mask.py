@@ -1,4 +1,4 @@
-"""Which fields of a row a caller wants: ``fields=price,match.name``. Values are cut out, never read."""
+"""The fields of a row to send: ``fields=price,match.name``. Values are copied as bytes, never decoded."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from distributary.errors import BadQuery
 MAX_PATHS = 200
 MAX_DEPTH = 32
 
-_HINT = "write fields=a,b.c and put names with other signs in backquotes: `a.b`"
+_HINT = "write fields=a,b.c and put names with other characters in backquotes: `a.b`"
 _NAME = re.compile(r"\s*(?:`((?:[^`]|``)+)`|([^`.,\s](?:[^`.,]*[^`.,\s])?))\s*")
 
 Tree: TypeAlias = "dict[str, Tree | None]"
-"""Fields by name: None takes a field whole, a tree takes some of its own fields."""
+"""Fields by name: None includes a whole field, a tree includes fields inside of it."""
 
 _decode = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _encode = msgspec.json.Encoder().encode
@@ -26,13 +26,13 @@ _encode = msgspec.json.Encoder().encode
 
 @dataclass(frozen=True, slots=True)
 class Fields:
-    """A choice of fields; ``text`` is its normal form: equal choices have equal text."""
+    """A set of fields; ``text`` is its normal form, equal for equal sets."""
 
     tree: Tree = field(compare=False)
     text: str
 
     def has(self, path: Sequence[str]) -> bool:
-        """Say whether all of what stands at a path is among these fields."""
+        """Return whether the whole value at a path is included."""
         tree: Tree | None = self.tree
         for name in path:
             if tree is None:
@@ -43,36 +43,36 @@ class Fields:
         return tree is None
 
     def within(self, other: Fields) -> Fields:
-        """Choose what both choose."""
+        """Return the fields that both include."""
         return _fields(_both(self.tree, other.tree))
 
     def project(self, row: bytes) -> bytes:
-        """Give the row with these fields alone. What it does not have is left out."""
+        """Return the row with only these fields; missing ones are left out."""
         return _project(row, self.tree) or b"{}"
 
     def change(
         self, changed: Mapping[str, msgspec.Raw], gone: Iterable[str] = ()
     ) -> tuple[dict[str, bytes], list[str]]:
-        """Give the part of a change that concerns these fields: values that are new, fields that went away.
+        """Return the part of a change that concerns these fields: new values, and removed fields.
 
-        A field whose new value has none of what is wanted of it is gone, as it is in the row. Whoever applies
-        this to a row of these fields has the changed row with these fields alone.
+        A field whose new value contains none of the included fields counts as removed, as it is in the row.
+        Applied to a row with these fields, the result is the changed row with these fields.
         """
-        kept: dict[str, bytes] = {}
-        lost = [name for name in gone if name in self.tree]
+        values: dict[str, bytes] = {}
+        removed = [name for name in gone if name in self.tree]
         for name, inner in self.tree.items():
             raw = changed.get(name)
             if raw is not None:
                 found = bytes(raw) if inner is None else _project(raw, inner)
                 if found:
-                    kept[name] = found
+                    values[name] = found
                 else:
-                    lost.append(name)
-        return kept, lost
+                    removed.append(name)
+        return values, removed
 
 
 def parse_fields(text: str) -> Fields:
-    """Read ``a,b.c``; names may stand in backquotes. Raises BadQuery with the place."""
+    """Parse ``a,b.c``; names may be in backquotes. Raises BadQuery, which names the character."""
     tree: Tree = {}
     paths, at = 0, 0
     while True:
@@ -89,7 +89,7 @@ def parse_fields(text: str) -> Fields:
         paths += 1
         if paths > MAX_PATHS or len(names) > MAX_DEPTH:
             raise BadQuery(
-                "fields names too much", hint=f"at most {MAX_PATHS} fields, {MAX_DEPTH} names deep"
+                "too many fields", hint=f"the limit is {MAX_PATHS} fields, nested {MAX_DEPTH} levels deep"
             )
         _add(tree, names)
         if at == len(text):
@@ -100,7 +100,7 @@ def parse_fields(text: str) -> Fields:
 
 
 def _add(tree: Tree, names: list[str]) -> None:
-    """Put a path into the tree; a field that is taken whole already stays so."""
+    """Add a path to the tree; a field that is already included as a whole stays so."""
     for name in names[:-1]:
         inner = tree.setdefault(name, {})
         if inner is None:
@@ -133,7 +133,7 @@ def _ordered(tree: Tree) -> Tree:
 
 
 def _project(value: bytes | msgspec.Raw, tree: Tree) -> bytes:
-    """Cut the tree's fields out of a JSON object; empty when there is none of them."""
+    """Return a JSON object with the fields of the tree; empty if it has none of them."""
     try:
         row = _decode(value)
     except msgspec.MsgspecError:  # not an object

@@ -63,9 +63,9 @@ _LATEST = 1 << 53
 def read_start(value: str | int) -> Start:
     """Parse ``EPOCH:NUMBER``, an ISO 8601 time, or milliseconds since 1970. Raises BadQuery."""
     if isinstance(value, str) and not (value.isascii() and value.isdigit() and len(value) < 17):
-        moment = parse_time(value)
-        if moment is not None:
-            return math.floor(moment)
+        time_ms = parse_time(value)
+        if time_ms is not None:
+            return math.floor(time_ms)
         try:
             return Position.parse(value)
         except ValueError:

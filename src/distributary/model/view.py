@@ -14,7 +14,7 @@ from distributary.model.setting_info import described
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """The rows that are kept of a feed.
+    """The rows that are built from a feed.
 
     ``key``, ``select``, ``where`` and ``time`` are Spark SQL over the fields of the value and over
     ``record_key``, ``record_timestamp``, ``record_headers``, ``record_partition`` and ``record_offset``.

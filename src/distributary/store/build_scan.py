@@ -30,7 +30,7 @@ class StaleRead(Exception):
 
 
 def free_of_charge(rows: int) -> None:
-    """Implements ``Charge``: nobody pays."""
+    """Implements ``Charge`` without a limit."""
 
 
 def belongs(query: Query, key: str, json: bytes, now_ms: int = 0) -> bool:

@@ -189,23 +189,23 @@ class MemoryReader:
         b = self._state.find(build)
         order = sorted((crc32(key.encode()) + 1, key) for key in b.rows)
         rest = [pair for pair in order if pair[0] > cursor]
-        some = rest[:count]
-        while len(some) < len(rest) and rest[len(some)][0] == some[-1][0]:
-            some.append(rest[len(some)])
-        after = some[-1][0] if len(some) < len(rest) else 0
-        return Page(b.epoch, b.seq, after, [(key, b.rows[key]) for _, key in some], b.clocks)
+        page = rest[:count]
+        while len(page) < len(rest) and rest[len(page)][0] == page[-1][0]:
+            page.append(rest[len(page)])
+        after = page[-1][0] if len(page) < len(rest) else 0
+        return Page(b.epoch, b.seq, after, [(key, b.rows[key]) for _, key in page], b.clocks)
 
     async def log(self, build: Build, after: int, limit: int) -> LogRead:
         b = self._state.find(build)
-        some: list[Entry] = []
+        entries: list[Entry] = []
         changes = size = 0
         for e in b.log[bisect_right([e.last for e in b.log], after) :]:
             if changes >= limit or size >= LOG_BYTES:
                 break
-            some.append(e)
+            entries.append(e)
             changes += len(e.changes)
             size += sum(len(change.row) + len(change.fields) for change in e.changes)
-        return LogRead(b.epoch, b.seq, b.floor, some)
+        return LogRead(b.epoch, b.seq, b.floor, entries)
 
     async def find_checkpoint(
         self, build: Build, *, seq: int | None = None, time: int | None = None

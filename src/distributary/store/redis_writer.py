@@ -270,7 +270,7 @@ class RedisWriter:
         try:
             self._redis.bgrewriteaof()
         except redis.exceptions.ResponseError as error:
-            if "already in progress" not in str(error):  # after a resynchronisation it begins by itself
+            if "already in progress" not in str(error):  # a resynchronization starts one automatically
                 raise
         deadline = time.monotonic() + REWRITE
         while self._rewrite_in_progress() and time.monotonic() < deadline:

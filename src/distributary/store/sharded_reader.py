@@ -109,9 +109,9 @@ class ShardedReader:
 
     async def servers(self) -> list[ServerState]:
         states = await asyncio.gather(*(self._shards[at].servers() for at in self._addresses))
-        seen = {at: state[0] for at, state in zip(self._addresses, states, strict=True)}
-        self._update_names({at: state.views for at, state in seen.items() if state.answers})
-        return [replace(state, views=self._names[at]) for at, state in seen.items()]
+        found = {at: state[0] for at, state in zip(self._addresses, states, strict=True)}
+        self._update_names({at: state.views for at, state in found.items() if state.answers})
+        return [replace(state, views=self._names[at]) for at, state in found.items()]
 
     def _update_names(self, found: dict[str, list[str]]) -> None:
         """Store the names of each server's own views; another list of servers may have left others there."""

@@ -53,8 +53,8 @@ def test_project_of_a_row_that_is_not_an_object_is_empty() -> None:
         ("`a", "a name at character 1"),
         ("`a`b", "a comma at character 4"),
         ("a`b", "a comma at character 2"),
-        (",".join(f"f{n}" for n in range(201)), "too much"),
-        (".".join("a" * 33), "too much"),
+        (",".join(f"f{n}" for n in range(201)), "too many fields"),
+        (".".join("a" * 33), "too many fields"),
     ],
 )
 def test_parse_error_names_the_character(fields: str, said: str) -> None:

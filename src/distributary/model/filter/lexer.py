@@ -211,12 +211,12 @@ class TokenReader:
                 why = "now() (which is not supported here)"
                 raise bad(self.text, start.at, why, "compare with timestamp '2026-01-31T08:00:00Z' for now")
             return Now(self._offset())
-        moment = parse_time(self.peek.text)
-        if moment is None:
+        time_ms = parse_time(self.peek.text)
+        if time_ms is None:
             raise self.expected("an ISO 8601 time such as '2026-01-31T08:00:00Z'")
         self._at += 1
         offset = self._offset()
-        return Timestamp(moment + offset if offset else moment)
+        return Timestamp(time_ms + offset if offset else time_ms)
 
     def _offset(self) -> int:
         total = 0

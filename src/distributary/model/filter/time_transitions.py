@@ -23,8 +23,8 @@ def timed(term: Filter) -> bool:
 
 def anchors(term: Filter) -> Iterator[tuple[Path, int]]:
     """Yield each field that is compared with ``now()``, with the offset; each pair once."""
-    seen = dict.fromkeys((leaf.path, offset) for leaf in _moving(term) for offset in _offsets(leaf))
-    return iter(seen)
+    found = dict.fromkeys((leaf.path, offset) for leaf in _moving(term) for offset in _offsets(leaf))
+    return iter(found)
 
 
 def next_transition(term: Filter, fields: Mapping[str, msgspec.Raw], after_ms: int) -> int | None:

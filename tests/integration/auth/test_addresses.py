@@ -40,7 +40,7 @@ def token(user: str, **claims: Any) -> str:
 
 
 def via(address: str) -> list[tuple[str, str]]:
-    """Headers as a proxy passes them on that adds a line of its own below what its client made up."""
+    """Headers as forwarded by a proxy that adds its own line below the forged one of its client."""
     made_up = f"198.51.100.{random.randrange(256)}"
     return [("X-Forwarded-For", made_up), ("X-Forwarded-For", address)]
 

@@ -44,7 +44,7 @@ class Later(str):
 
 POSITION, TIME, HIS, HERS, PAGE = map(Later, ("position", "time", "his", "hers", "page"))
 UNREGISTERED = ("where", "n >= 0 and n < 1000000")
-"""A filter that nobody has asked for before: the log says nothing of its rows."""
+"""A new filter: the log has nothing about its rows yet."""
 
 QUERIES: dict[str, list[Tried]] = {
     "where": [[("where", "n >= 0")], [("where", "c = 'FR' or n >= 0")]],
@@ -115,7 +115,7 @@ class Options:
         self._last = 0
 
     async def value(self, given: Any) -> Any:
-        """Find out a value; a position is from before the first row, as ann is told positions."""
+        """Return a value; a position is from before the first row, as ann sees positions."""
         if not isinstance(given, Later):
             return given
         stand = self.stand
@@ -233,7 +233,7 @@ class Options:
 
 
 def private(*texts: bytes | str) -> None:
-    """Check that nothing is said of rows that are not ann's."""
+    """Check that nothing is sent about rows that are not ann's."""
     hers(*texts)
     for text in texts:
         said = text.decode(errors="replace") if isinstance(text, bytes) else text

@@ -27,7 +27,7 @@ def client_of(process: Process) -> ControlClient:
 
 @pytest.fixture
 def bootstrap_servers() -> str:
-    """Where Kafka is: an address where nobody is, unless a test has a broker."""
+    """The address of Kafka: nothing listens there unless a test has a broker."""
     return f"127.0.0.1:{free_port()}"
 
 

@@ -1,4 +1,4 @@
-"""The control API and a real broker: what was asked stands on the commands topic."""
+"""The control API and a real broker: requests are recorded on the commands topic."""
 
 from __future__ import annotations
 

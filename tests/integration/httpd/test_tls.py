@@ -351,7 +351,7 @@ async def test_our_subscriber_shows_its_certificate(folder: Path, environment: C
 
 @on_uvloop
 async def test_stack_of_the_folder_is_trusted_by_its_certificate(folder: Path) -> None:
-    """Under whatever name it was made for; and no other certificate will do, of whatever CA."""
+    """Whatever names it has; no other certificate is accepted, of any CA."""
     (folder / "server.pem").unlink()
     dev_certificates.create_server(folder, ["stream.example.com"])
     async with with_view(folder) as url:

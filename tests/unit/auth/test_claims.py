@@ -177,7 +177,7 @@ def test_any_claims_give_a_grant_or_a_refusal(body: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("name", ["rows", "columns"])
 def test_token_whose_rows_or_columns_lack_a_view_is_refused(name: str) -> None:
-    """Otherwise whoever adds a view to a token opens all of it."""
+    """Otherwise adding a view to a token would allow all of its rows."""
     given: Any = {"rows": "a = 1", "columns": ["a"]}[name]
     for views in (["odds", "bets"], ["*"], ["odds", "odds-*"]):
         with pytest.raises(TokenRefused, match="lacks the view"):

@@ -126,7 +126,7 @@ async def test_queries_of_one_address_are_bounded() -> None:
 
 
 async def arrivals(one: Limiter, address: str, size: int = 0) -> int:
-    """How many requests of an address are let in, of 100."""
+    """Count how many of 100 requests of an address are accepted."""
     for n in range(100):
         try:
             await one.count_arrival(address, size)

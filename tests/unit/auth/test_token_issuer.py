@@ -18,7 +18,7 @@ from distributary.store.memory_store import MemoryStore
 AUTH = Auth(hmac_secret=SECRET)
 
 
-def gate(auth: Auth, now: float | None = None) -> Authenticator:
+def authenticator(auth: Auth, now: float | None = None) -> Authenticator:
     words: dict[str, Any] = {} if now is None else {"clock": lambda: now}
     return Authenticator(Config(auth=auth), MemoryStore().reader.revoked, **words)
 
@@ -33,11 +33,11 @@ def gate(auth: Auth, now: float | None = None) -> Authenticator:
 )
 async def test_signed_token_is_accepted_with_the_same_settings(auth: Auth) -> None:
     token, claims = sign_token(auth, "ann", {"views": ["odds"], "rows": "a = 1"}, 60, NOW)
-    grant = await gate(auth, NOW + 59).by_token(token)
+    grant = await authenticator(auth, NOW + 59).by_token(token)
     assert (grant.user, grant.views, grant.rows) == ("ann", ("odds",), (("*", "a = 1"),))
     assert claims["exp"] - claims["iat"] == 60
     with pytest.raises(TokenRefused):
-        await gate(auth, NOW + 90).by_token(token)
+        await authenticator(auth, NOW + 90).by_token(token)
 
 
 def test_token_that_would_be_refused_is_not_signed() -> None:
@@ -61,7 +61,7 @@ async def test_own_commands_show_the_stacks_token(tmp_path: Path) -> None:
 
 async def test_own_commands_sign_for_themselves_where_there_is_a_secret_and_no_token(tmp_path: Path) -> None:
     headers = own_headers({}, Config(data_dir=tmp_path, auth=AUTH))
-    assert (await gate(AUTH).by_headers(headers)).operator == Operator.ADMIN
+    assert (await authenticator(AUTH).by_headers(headers)).operator == Operator.ADMIN
     assert own_headers({}, Config(data_dir=tmp_path)) == {}
 
 

@@ -148,7 +148,7 @@ def test_key_is_chosen_by_algorithm_and_name() -> None:
 
 
 class Address:
-    """What answers a fetch, and how often it was asked."""
+    """The responses to fetches, and how many fetches there were."""
 
     def __init__(self) -> None:
         self.now = 1000.0
@@ -208,7 +208,7 @@ async def test_old_keys_are_kept_while_the_address_does_not_answer(
 
 
 async def test_old_keys_are_refused_after_max_age() -> None:
-    """One of them may have been withdrawn, and whoever keeps the address from answering would keep it."""
+    """One of them may have been withdrawn, and an attacker who blocks the URL must not extend its use."""
     address = Address()
     address.keys = KeySet(address.fetch, ttl=600, refetch=30, max_age=3_600, clock=lambda: address.now)
     await address.kids()

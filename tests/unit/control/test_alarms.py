@@ -56,8 +56,8 @@ def said(part: str, id: str, age_ms: int, **stats: Any) -> ComponentReport:
 
 
 def observation(second: float = 0.0, **more: Any) -> Observation:
-    """A look at a time; ``views`` and ``heard`` (heartbeats) are what the store says."""
-    overview = Overview(more.pop("views", {}), list(more.pop("heard", ())))
+    """An observation; ``views`` and ``heartbeats`` (heartbeats) are those of the store."""
+    overview = Overview(more.pop("views", {}), list(more.pop("heartbeats", ())))
     words = {"stores": (ServerState("redis://a", True, []),), **more}
     return Observation(second, NOW + int(second * 1000), overview=overview, **words)
 
@@ -70,12 +70,12 @@ def part(state: Phase, **more: Any) -> ComponentState:
     return ComponentState("reducers", state, 77, log="reducers.log", **more)
 
 
-def judged(*sights: Observation, judge: AlarmTracker | None = None) -> list[Alarm]:
-    judge = judge or AlarmTracker()
+def alarms_of(*observations: Observation, tracker: AlarmTracker | None = None) -> list[Alarm]:
+    tracker = tracker or AlarmTracker()
     found: list[Alarm] = []
-    for one in sights:
-        judge.update_lags(one)
-        found = judge.evaluate(one)
+    for one in observations:
+        tracker.update_lags(one)
+        found = tracker.evaluate(one)
     return found
 
 
@@ -89,14 +89,14 @@ ONE_LOOK: dict[str, tuple[str, Observation]] = {
         observation(stack=stack(part(Phase.SILENT, error="no sign of life for 5 s"))),
     ),
     "nobody watches": ("part-silent", observation(stack=stack(part(Phase.READY)), supervised=False)),
-    "a heartbeat that is old": ("part-silent", observation(heard=[said("publisher", "p", 7_000)])),
+    "a heartbeat that is old": ("part-silent", observation(heartbeats=[said("publisher", "p", 7_000)])),
     "a driver's child": (
         "part-silent",
-        observation(heard=[said("reducers", "1", 10, silent=["the daemon: 6 s"])]),
+        observation(heartbeats=[said("reducers", "1", 10, silent=["the daemon: 6 s"])]),
     ),
     "a driver's child that is gone": (
         "part-restarting",
-        observation(heard=[said("reducers", "1", 10, daemon_restarted=2.5)]),
+        observation(heartbeats=[said("reducers", "1", 10, daemon_restarted=2.5)]),
     ),
     "a part that restarts": (
         "part-restarting",
@@ -131,7 +131,7 @@ ONE_LOOK: dict[str, tuple[str, Observation]] = {
         "view-degraded",
         observation(
             views={"odds": view()},
-            heard=[said("reducers", "1", 10, views={"odds": {"engine_reason": "few"}})],
+            heartbeats=[said("reducers", "1", 10, views={"odds": {"engine_reason": "few"}})],
         ),
     ),
     "a view that lacks records": ("incomplete", observation(views={"odds": view(incomplete=1)})),
@@ -168,19 +168,19 @@ def test_every_kind_of_alarm_has_a_case() -> None:
 
 @pytest.mark.parametrize(("name", "seen"), ONE_LOOK.values(), ids=ONE_LOOK)
 def test_alarm_is_raised_and_cleared_by_observations(name: str, seen: Observation) -> None:
-    judge = AlarmTracker()
-    (alarm,) = judged(seen, judge=judge)
+    tracker = AlarmTracker()
+    (alarm,) = alarms_of(seen, tracker=tracker)
     assert (alarm.name, alarm.since) == (name, NOW)
     assert alarm.text
     assert alarm.hint
-    assert judged(observation(1.0), judge=judge) == []
+    assert alarms_of(observation(1.0), tracker=tracker) == []
 
 
 def test_healthy_stack_has_no_alarms() -> None:
     parts = [
         ComponentState(name, Phase.READY, 10 + n) for n, name in enumerate(("kafka", "store", "publisher-1"))
     ]
-    heard = [
+    heartbeats = [
         said("publisher", "x", 900, pid=12),
         said("reducers", "9", 50_000),
         said("reducer", "odds/b1/0", 9_000),
@@ -189,57 +189,59 @@ def test_healthy_stack_has_no_alarms() -> None:
         stack=stack(*parts, part(Phase.READY)),
         kafka=kafka(5),
         views={"odds": at("4:1")},
-        heard=heard,
+        heartbeats=heartbeats,
     )
-    assert judged(well) == [], "the driver of before, whose heartbeat is still there, was replaced"
+    assert alarms_of(well) == [], "the driver of before, whose heartbeat is still there, was replaced"
 
 
 def test_records_that_wait_and_are_not_folded_are_named_with_their_age() -> None:
-    judge, views = AlarmTracker(), {"odds": at("4:1")}
-    assert judged(observation(0.0, views=views, kafka=kafka(5)), judge=judge) == []
-    assert judged(observation(1.0, views=views, kafka=kafka(9)), judge=judge) == []
+    tracker, views = AlarmTracker(), {"odds": at("4:1")}
+    assert alarms_of(observation(0.0, views=views, kafka=kafka(5)), tracker=tracker) == []
+    assert alarms_of(observation(1.0, views=views, kafka=kafka(9)), tracker=tracker) == []
     late = observation(2.0 + STALLED, views=views, kafka=kafka(9))
-    judge.update_lags(late)
-    assert judge.stalled() == [(("odds", "b1"), FEED.topic, {0: 5})]
-    (alarm,) = judge.evaluate(replace(late, next_records={("odds", "b1"): {0: NextRecord(0, 5, NOW)}}))
+    tracker.update_lags(late)
+    assert tracker.stalled() == [(("odds", "b1"), FEED.topic, {0: 5})]
+    (alarm,) = tracker.evaluate(replace(late, next_records={("odds", "b1"): {0: NextRecord(0, 5, NOW)}}))
     assert alarm.name == "view-stalled"
     assert "4 records wait and none was folded for 12 s" in alarm.text
-    assert judged(observation(13.0, views={"odds": at("8:1")}, kafka=kafka(9)), judge=judge) == []
+    assert alarms_of(observation(13.0, views={"odds": at("8:1")}, kafka=kafka(9)), tracker=tracker) == []
 
 
 def test_transaction_marker_is_no_waiting_record() -> None:
-    judge, views = AlarmTracker(), {"odds": at("4:1")}
-    judged(observation(0.0, views=views, kafka=kafka(6)), judge=judge)
+    tracker, views = AlarmTracker(), {"odds": at("4:1")}
+    alarms_of(observation(0.0, views=views, kafka=kafka(6)), tracker=tracker)
     later = observation(3.0, views=views, kafka=kafka(6))
-    judge.update_lags(later)
-    assert judge.stalled()
-    assert judge.evaluate(replace(later, next_records={("odds", "b1"): {0: None}})) == []
-    assert judge.lags["odds", "b1"].records == 0
+    tracker.update_lags(later)
+    assert tracker.stalled()
+    assert tracker.evaluate(replace(later, next_records={("odds", "b1"): {0: None}})) == []
+    assert tracker.lags["odds", "b1"].records == 0
     for second in (60.0, 120.0):
-        assert judged(observation(second, views=views, kafka=kafka(6)), judge=judge) == []
-        assert judge.stalled() == [], "it is not looked up again"
-    judged(observation(121.0, views=views, kafka=kafka(7)), judge=judge)
-    judged(observation(124.0, views=views, kafka=kafka(7)), judge=judge)
-    assert judge.stalled(), "there is more now"
+        assert alarms_of(observation(second, views=views, kafka=kafka(6)), tracker=tracker) == []
+        assert tracker.stalled() == [], "it is not looked up again"
+    alarms_of(observation(121.0, views=views, kafka=kafka(7)), tracker=tracker)
+    alarms_of(observation(124.0, views=views, kafka=kafka(7)), tracker=tracker)
+    assert tracker.stalled(), "there is more now"
 
 
 def test_view_that_folds_but_not_fast_enough_is_behind() -> None:
-    judge = AlarmTracker()
+    tracker = AlarmTracker()
     for second in range(15):
         seen = observation(float(second), views={"odds": at(f"{second}:1")}, kafka=kafka(second * 100 + 10))
-        found = judged(seen, judge=judge)
+        found = alarms_of(seen, tracker=tracker)
     assert [alarm.name for alarm in found] == ["view-behind"]
 
 
 def test_dead_letters_raise_an_alarm_while_they_arrive() -> None:
-    judge = AlarmTracker()
-    judged(observation(0.0, views={"odds": view(dead=0)}, kafka=kafka()), judge=judge)
-    (alarm,) = judged(observation(1.0, views={"odds": view(dead=12)}, kafka=kafka()), judge=judge)
+    tracker = AlarmTracker()
+    alarms_of(observation(0.0, views={"odds": view(dead=0)}, kafka=kafka()), tracker=tracker)
+    (alarm,) = alarms_of(observation(1.0, views={"odds": view(dead=12)}, kafka=kafka()), tracker=tracker)
     assert alarm.name == "dead-letters"
     assert "12 records" in alarm.text
     assert f"{FEED.topic}.dead-letters" in alarm.hint
     for second in range(2, 12):
-        found = judged(observation(float(second), views={"odds": view(dead=12)}, kafka=kafka()), judge=judge)
+        found = alarms_of(
+            observation(float(second), views={"odds": view(dead=12)}, kafka=kafka()), tracker=tracker
+        )
     assert found == []
 
 
@@ -252,29 +254,33 @@ def test_log_that_reaches_back_less_than_a_minute(rate: int, names: list[str]) -
         assert found.live is not None
         return replace(found, live=replace(found.live, floor=found.live.seq - 100_000))
 
-    judge = AlarmTracker()
+    tracker = AlarmTracker()
     for second in range(8):
-        found = judged(observation(float(second), views={"odds": state(second)}, kafka=kafka()), judge=judge)
+        found = alarms_of(
+            observation(float(second), views={"odds": state(second)}, kafka=kafka()), tracker=tracker
+        )
     assert [alarm.name for alarm in found] == names
 
 
 def test_since_is_the_first_of_an_unbroken_series() -> None:
-    judge, bad = AlarmTracker(), {"free_bytes": {"/data": 1}}
-    assert judged(observation(0.0, **bad), observation(5.0, **bad), judge=judge)[0].since == NOW
-    assert judged(observation(6.0), judge=judge) == []
-    assert judged(observation(7.0, **bad), judge=judge)[0].since == NOW + 7_000
+    tracker, bad = AlarmTracker(), {"free_bytes": {"/data": 1}}
+    assert alarms_of(observation(0.0, **bad), observation(5.0, **bad), tracker=tracker)[0].since == NOW
+    assert alarms_of(observation(6.0), tracker=tracker) == []
+    assert alarms_of(observation(7.0, **bad), tracker=tracker)[0].since == NOW + 7_000
 
 
 def test_errors_come_before_warnings() -> None:
-    found = judged(observation(free_bytes={"/data": 1}, stores=(ServerState("redis://a", False, []),)))
+    found = alarms_of(observation(free_bytes={"/data": 1}, stores=(ServerState("redis://a", False, []),)))
     assert [alarm.severity for alarm in found] == ["error", "warning"]
 
 
 def test_restart_is_reported_for_a_limited_time() -> None:
     before = part(Phase.READY, restarts=1, restarted=NOW / 1000 - RESTART_SECONDS - 1)
-    assert judged(observation(stack=stack(before))) == []
+    assert alarms_of(observation(stack=stack(before))) == []
     assert (
-        judged(observation(views={"odds": view(failed=f"{NOW - RESTART_SECONDS * 1000 - 1:.0f} it broke")}))
+        alarms_of(
+            observation(views={"odds": view(failed=f"{NOW - RESTART_SECONDS * 1000 - 1:.0f} it broke")})
+        )
         == []
     )
 
@@ -292,23 +298,26 @@ def test_restart_is_reported_for_a_limited_time() -> None:
     )
 )
 def test_any_sequence_of_observations_gives_a_lag(steps: list[tuple[int, int, int, bool]]) -> None:
-    judge, second = AlarmTracker(), 0
+    tracker, second = AlarmTracker(), 0
     for step, end, done, up in steps:
         second += step
         seen = observation(float(second), views={"odds": at(f"{done}:0")}, kafka=kafka(end) if up else None)
-        for alarm in judged(seen, judge=judge):
+        for alarm in alarms_of(seen, tracker=tracker):
             assert alarm.name in ("view-stalled", "view-behind")
             assert done < end
 
 
 SILENT_CASES: dict[str, Callable[[], Observation]] = {
-    "of a process that nobody supervises": lambda: observation(heard=[said("publisher", "p", 7_000, pid=5)]),
+    "of a process without a supervisor": lambda: observation(
+        heartbeats=[said("publisher", "p", 7_000, pid=5)]
+    ),
     "of one that is supervised": lambda: observation(
-        stack=stack(ComponentState("publisher", Phase.READY, 5)), heard=[said("publisher", "p", 7_000, pid=5)]
+        stack=stack(ComponentState("publisher", Phase.READY, 5)),
+        heartbeats=[said("publisher", "p", 7_000, pid=5)],
     ),
 }
 
 
 @pytest.mark.parametrize("make", SILENT_CASES.values(), ids=SILENT_CASES)
 def test_old_heartbeat_is_silent(make: Callable[[], Observation]) -> None:
-    assert [alarm.name for alarm in judged(make())] == ["part-silent"]
+    assert [alarm.name for alarm in alarms_of(make())] == ["part-silent"]

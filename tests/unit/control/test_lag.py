@@ -28,7 +28,7 @@ def build(**meta: Any) -> BuildInfo:
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), min_size=1, max_size=60))
 def test_the_age_is_that_of_the_oldest_record_that_waits(steps: list[tuple[int, int]]) -> None:
-    """Each second some records come and some are folded; a look follows."""
+    """Each second some records arrive and some are folded; an observation follows."""
     track, came, done = LagTracker(), list[int](), 0
     for second, (more, folded) in enumerate(steps):
         came += [second] * more

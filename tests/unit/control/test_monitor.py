@@ -1,4 +1,4 @@
-"""The monitor looks without waiting for whoever hangs, and tells what it saw."""
+"""The monitor does not wait for what hangs, and reports it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a look without the control API finds an embedded Kafka and store, and how it gets in."""
+"""Without the control API, an embedded Kafka and store are found at their ports, with their passwords."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``GET /v1/views/{name}``: rows, formats, pages and what caches are told."""
+"""``GET /v1/views/{name}``: rows, formats, pages and caching."""
 
 from __future__ import annotations
 

@@ -13,11 +13,11 @@ import websockets
 
 from distributary.config import Auth, Config
 from distributary.config.sections import Limits
-from distributary.config.server_sections import Publisher as Settings
+from distributary.config.server_sections import Publisher
 from distributary.publisher.access_control import AccessControl
 from distributary.publisher.codec.codec import Codec
 from distributary.publisher.codec.json_codec import JSON
-from distributary.publisher.publisher_server import Publisher
+from distributary.publisher.publisher_server import PublisherServer
 from distributary.publisher.websocket.client_publish import ClientPublisher
 from distributary.store.contract import ReaderStore
 from tests.support.clock import LIMIT
@@ -37,13 +37,13 @@ async def serving(
     data_dir: Path | None = None,
     limits: Limits | None = None,
     **settings: Any,
-) -> AsyncIterator[Publisher]:
+) -> AsyncIterator[PublisherServer]:
     """Run a publisher on free ports; ``reader`` is that of another store than the fake view's."""
     store = reader or fake_view.reader
     config = Config(auth=auth or Auth(), data_dir=data_dir or Path("/nowhere"), limits=limits or Limits())
     access = AccessControl(config, store) if auth is not None else None
-    publisher = Publisher(
-        store, Settings(**settings), ttl=60, client_publisher=client_publisher, access=access
+    publisher = PublisherServer(
+        store, Publisher(**settings), ttl=60, client_publisher=client_publisher, access=access
     )
     await publisher.start(port=0, http_port=0)
     running = asyncio.create_task(publisher.run())
@@ -102,7 +102,7 @@ class Raw:
 
 
 @asynccontextmanager
-async def raw(publisher: Publisher, codec: Codec = JSON, **more: Any) -> AsyncIterator[Raw]:
+async def raw(publisher: PublisherServer, codec: Codec = JSON, **more: Any) -> AsyncIterator[Raw]:
     """Open a WebSocket."""
     url = publisher.addresses["websocket"]
     if codec.binary:

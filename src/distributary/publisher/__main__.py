@@ -14,7 +14,7 @@ from distributary.kafka.commands_topic import CommandsProducer
 from distributary.kafka.record_router import create_router
 from distributary.kafka.topic_writer import TopicWriter
 from distributary.publisher.access_control import AccessControl
-from distributary.publisher.publisher_server import Publisher
+from distributary.publisher.publisher_server import PublisherServer
 from distributary.publisher.websocket.client_publish import ClientPublisher
 from distributary.service import Service, collect_garbage_rarely, run_service
 from distributary.store.store_factory import open_reader
@@ -37,7 +37,7 @@ async def serve(config: Config) -> None:
     store = open_reader(config.store.addresses)
     commands = CommandsProducer(config.kafka) if config.kafka.bootstrap_servers else None
     records = _writer(config) if config.kafka.bootstrap_servers else None
-    publisher = Publisher(
+    publisher = PublisherServer(
         store,
         config.publisher,
         ttl=config.store.subscription_ttl,

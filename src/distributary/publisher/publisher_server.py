@@ -9,7 +9,7 @@ import uuid
 from urllib.parse import urlsplit
 
 from distributary.config import Config
-from distributary.config.server_sections import Publisher as Settings
+from distributary.config.server_sections import Publisher
 from distributary.httpd.certificates import Certificates
 from distributary.httpd.connection_limits import Connections
 from distributary.httpd.listener import callable_host
@@ -30,13 +30,13 @@ log = logging.getLogger(__name__)
 HEARTBEAT = 2.0
 
 
-class Publisher:
+class PublisherServer:
     """Starts, runs and stops everything in one publisher process."""
 
     def __init__(
         self,
         store: ReaderStore,
-        settings: Settings,
+        settings: Publisher,
         *,
         ttl: float,
         announce: Announce | None = None,

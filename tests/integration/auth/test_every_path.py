@@ -39,7 +39,7 @@ from distributary.model.query import Query
 from distributary.model.view import View
 from distributary.publisher.codec.client_commands import Command
 from distributary.publisher.codec.codec import Codec
-from distributary.publisher.publisher_server import Publisher
+from distributary.publisher.publisher_server import PublisherServer
 from distributary.publisher.websocket.client_publish import ClientPublisher
 from distributary.publisher.websocket.rpc import METHODS
 
@@ -63,7 +63,7 @@ class Stand:
     """Both servers, and ann before them."""
 
     def __init__(
-        self, fake_view: FakeView, publisher: Publisher, control: str, http: aiohttp.ClientSession
+        self, fake_view: FakeView, publisher: PublisherServer, control: str, http: aiohttp.ClientSession
     ) -> None:
         self.fake_view = fake_view
         self.publisher = publisher

@@ -15,11 +15,11 @@ from tests.support.serving_publisher import WAIT, raw, serving
 
 from distributary.httpd.connection_limits import Connections
 from distributary.publisher.metrics import describe
-from distributary.publisher.publisher_server import Publisher
+from distributary.publisher.publisher_server import PublisherServer
 
 
 @contextlib.asynccontextmanager
-async def silent(publisher: Publisher) -> AsyncIterator[asyncio.StreamReader]:
+async def silent(publisher: PublisherServer) -> AsyncIterator[asyncio.StreamReader]:
     """Connect and say nothing."""
     reader, writer = await asyncio.open_connection("127.0.0.1", publisher.websocket.port)
     try:

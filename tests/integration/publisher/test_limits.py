@@ -15,7 +15,7 @@ from distributary.publisher.codec.codec import Codec
 from distributary.publisher.codec.json_codec import JSON
 from distributary.publisher.codec.protobuf_codec import PROTOBUF
 from distributary.publisher.metrics import describe
-from distributary.publisher.publisher_server import Publisher
+from distributary.publisher.publisher_server import PublisherServer
 
 both = pytest.mark.parametrize("codec", CODECS, ids=lambda codec: codec.subprotocol)
 
@@ -138,7 +138,7 @@ async def test_client_that_subscribes_to_all_its_channels_is_not_a_flood(codec: 
         assert not [one for one in message if "error" in one]
 
 
-def left(publisher: Publisher) -> tuple[int, ...]:
+def left(publisher: PublisherServer) -> tuple[int, ...]:
     message = describe(publisher.hub, publisher.stats, "")
     return tuple(message[name] for name in ("connections", "subscribers", "queries"))
 

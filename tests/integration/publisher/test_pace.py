@@ -22,7 +22,7 @@ from tests.support.wire_formats import CODECS
 import distributary
 from distributary.publisher.codec.codec import Codec
 from distributary.publisher.metrics import describe
-from distributary.publisher.publisher_server import Publisher
+from distributary.publisher.publisher_server import PublisherServer
 from distributary.store.redis_reader import RedisReader
 from distributary.store.redis_writer import RedisWriter
 
@@ -45,7 +45,7 @@ async def pub(client: Raw) -> dict[str, Any]:
 
 
 @asynccontextmanager
-async def stuck(publisher: Publisher, **data: Any) -> AsyncIterator[Raw]:
+async def stuck(publisher: PublisherServer, **data: Any) -> AsyncIterator[Raw]:
     """A client that subscribes and then does not read."""
     found = sockets.socket()
     found.setsockopt(sockets.SOL_SOCKET, sockets.SO_RCVBUF, 4096)
@@ -64,7 +64,7 @@ def rows(first: int, count: int, keys: int) -> list[tuple[str, dict[str, object]
     return [(f"k{n % keys}", {"n": n + 1}) for n in range(first, first + count)]
 
 
-def left(publisher: Publisher) -> tuple[int, ...]:
+def left(publisher: PublisherServer) -> tuple[int, ...]:
     message = describe(publisher.hub, publisher.stats, "")
     return tuple(message[name] for name in ("connections", "subscribers", "queries", "kept_rows", "paced"))
 

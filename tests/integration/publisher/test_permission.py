@@ -25,7 +25,7 @@ from distributary.model.query import Query
 from distributary.publisher.codec import codes
 from distributary.publisher.codec.codec import Codec
 from distributary.publisher.metrics import describe
-from distributary.publisher.publisher_server import Publisher
+from distributary.publisher.publisher_server import PublisherServer
 from distributary.publisher.websocket.client_publish import ClientPublisher
 
 KEY, HASH = create_key()
@@ -56,7 +56,7 @@ def two_rows() -> FakeView:
 
 @asynccontextmanager
 async def connected(
-    publisher: Publisher, shown: str, codec: Codec = CODECS[0], **more: Any
+    publisher: PublisherServer, shown: str, codec: Codec = CODECS[0], **more: Any
 ) -> AsyncIterator[Raw]:
     async with raw(publisher, codec, **more) as client:
         await client.connect(shown)
@@ -70,7 +70,7 @@ async def keys_of(client: Raw, channel: str = VIEW, id: int = 2, **more: Any) ->
     return [key for key, _ in reply["subscribe"]["data"]["rows"]]
 
 
-def none_left(publisher: Publisher) -> bool:
+def none_left(publisher: PublisherServer) -> bool:
     message = describe(publisher.hub, publisher.stats, "")
     access = publisher.access
     return not (

@@ -20,12 +20,12 @@ from yarl import URL
 
 from distributary.model.query import Query
 from distributary.publisher.metrics import describe
-from distributary.publisher.publisher_server import Publisher
+from distributary.publisher.publisher_server import PublisherServer
 
 
 @asynccontextmanager
 async def stream(
-    publisher: Publisher, query: str = "", view: str = VIEW, **headers: str
+    publisher: PublisherServer, query: str = "", view: str = VIEW, **headers: str
 ) -> AsyncIterator[Stream]:
     url = f"{publisher.addresses['http']}/v1/views/{view}/events?{query}"
     async with (
@@ -36,7 +36,7 @@ async def stream(
 
 
 @asynccontextmanager
-async def unread(publisher: Publisher, query: str = "") -> AsyncIterator[sockets.socket]:
+async def unread(publisher: PublisherServer, query: str = "") -> AsyncIterator[sockets.socket]:
     """A stream of which nothing is read but what a test reads from its socket."""
     with sockets.socket() as found:
         found.setsockopt(sockets.SOL_SOCKET, sockets.SO_RCVBUF, 4096)

@@ -20,11 +20,11 @@ from distributary.publisher.codec.codec import Codec
 from distributary.publisher.codec.protobuf_codec import PROTOBUF
 from distributary.publisher.codec.publication import Publication
 from distributary.publisher.metrics import describe
-from distributary.publisher.publisher_server import Publisher
+from distributary.publisher.publisher_server import PublisherServer
 from distributary.publisher.websocket.channel_sink import WebSocketEncoder
 
 
-def counts(publisher: Publisher) -> tuple[int, int, int, int]:
+def counts(publisher: PublisherServer) -> tuple[int, int, int, int]:
     message = describe(publisher.hub, publisher.stats, "")
     return message["connections"], message["queries"], message["channels"], message["subscribers"]
 
@@ -374,7 +374,7 @@ async def test_other_paths_are_refused() -> None:
 async def test_taken_port_raises() -> None:
     async with serving(FakeView()) as publisher:
         taken = publisher.websocket.port
-        other = Publisher(FakeView().reader, publisher.websocket.settings, ttl=60)
+        other = PublisherServer(FakeView().reader, publisher.websocket.settings, ttl=60)
         with pytest.raises(PortTaken, match=rf"127.0.0.1:{taken}.*publisher.port"):
             await other.start(port=taken, http_port=0)
         with pytest.raises(PortTaken, match=r"publisher.http_port"):

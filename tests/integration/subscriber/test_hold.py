@@ -17,11 +17,11 @@ from tests.integration.subscriber.joiners import GROUPED, KEYED, WHOLE, Joiners,
 from tests.support.clock import LIMIT
 from tests.support.counted_view import COUNTED, VIEW, rows_at
 
-from distributary.config.server_sections import Publisher as Settings
+from distributary.config.server_sections import Publisher
 from distributary.model.build import Build
 from distributary.publisher.codec.publication import Publication
 from distributary.publisher.hub.join_buffer import JoinBuffer
-from distributary.publisher.publisher_server import Publisher
+from distributary.publisher.publisher_server import PublisherServer
 from distributary.store.redis_reader import RedisReader
 
 pytestmark = pytest.mark.slow
@@ -129,7 +129,7 @@ async def test_joins_without_buffering_are_detected(
     """The same subscribers on a publisher whose hold is broken: they must find out."""
     monkeypatch.setattr(JoinBuffer, "flush", mutant)
     reader = RedisReader(database.url)
-    publisher = Publisher(reader, Settings(), ttl=3)
+    publisher = PublisherServer(reader, Publisher(), ttl=3)
     await publisher.start(port=0, http_port=0)
     running = asyncio.create_task(publisher.run())
     try:

@@ -15,10 +15,10 @@ from tests.support.serving_publisher import WAIT, raw, serving
 from tests.support.wire_formats import write
 
 from distributary.publisher.codec.json_codec import JSON
-from distributary.publisher.publisher_server import Publisher
+from distributary.publisher.publisher_server import PublisherServer
 
 
-async def opened(publisher: Publisher, *commands: dict[str, Any]) -> sockets.socket:
+async def opened(publisher: PublisherServer, *commands: dict[str, Any]) -> sockets.socket:
     """A connected WebSocket as a plain socket, of which a test can read exactly as much as it wants."""
     found = sockets.socket()
     found.setsockopt(sockets.SOL_SOCKET, sockets.SO_RCVBUF, 65_536)
@@ -113,7 +113,7 @@ def large() -> FakeView:
     return fake_view
 
 
-def waiting(publisher: Publisher) -> int:
+def waiting(publisher: PublisherServer) -> int:
     return sum(connection.send_buffer.waiting for connection in publisher.websocket.connections)
 
 

@@ -22,7 +22,7 @@ from distributary.publisher.hub.hub import Hub
 from distributary.publisher.hub.subscription import Initial, Recovered
 
 ALL = parse_channel(VIEW)
-F = parse_channel(f"{VIEW}?where=s%20%3D%20'f'")
+FILTERED = parse_channel(f"{VIEW}?where=s%20%3D%20'f'")
 TOP = parse_channel(f"{VIEW}?order=n+desc&limit=2")
 SOON = Conflation(0.02)
 SELDOM = Conflation(600.0)
@@ -144,8 +144,8 @@ async def test_conflated_subscriber_gets_the_newest_of_each_row() -> None:
     fake_view.put(("a", {"s": "f", "n": 0}))
     async with hub_of(fake_view) as hub:
         slow, plain = LenientSink(), FoldingSink()
-        conflated_one = await hub.join(request(F, conflation=SELDOM), slow)
-        await hub.join(request(F), plain)
+        conflated_one = await hub.join(request(FILTERED, conflation=SELDOM), slow)
+        await hub.join(request(FILTERED), plain)
         assert materialized(hub) == (1, 1, 1)
         (channel,) = hub.followers[VIEW].channels.values()
         found = channel.conflated[conflated_one]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from distributary.publisher.codec import codes
 from distributary.publisher.codec.codes import Refused
-from distributary.publisher.hub import state_budget as budgets
+from distributary.publisher.hub import state_budget
 from distributary.publisher.hub.state_budget import MAX_UNKNOWN, SMALL, StateBudget, Turn
 
 MB = 1_000_000
@@ -83,7 +83,7 @@ async def test_few_states_of_unknown_size_are_under_way() -> None:
 
 
 async def test_join_that_waits_for_a_size_is_not_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(budgets, "TURN_TIMEOUT", 0.01)
+    monkeypatch.setattr(state_budget, "TURN_TIMEOUT", 0.01)
     budget = StateBudget(16 * MB)
     turns = [await budget.turn(lambda: None) for _ in range(MAX_UNKNOWN)]
     more = asyncio.create_task(budget.turn(lambda: None))
@@ -104,7 +104,7 @@ async def test_no_state_of_unknown_size_starts_without_room() -> None:
 
 
 async def test_join_that_waits_too_long_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(budgets, "TURN_TIMEOUT", 0.01)
+    monkeypatch.setattr(state_budget, "TURN_TIMEOUT", 0.01)
     budget = StateBudget(MB)
     first = await budget.turn(lambda: MB)
     with pytest.raises(Refused) as caught:

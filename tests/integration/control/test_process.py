@@ -47,7 +47,7 @@ def test_view_from_its_definition_to_its_end(start: Start, store: StoreServer) -
 def test_ready_stack_responds(start: Start) -> None:
     api = client_of(start("distributary.control"))
     assert api.get("/healthz") == {"status": "ok"}
-    with pytest.raises(NotReady, match="not ready: Kafka does not answer"):
+    with pytest.raises(NotReady, match="not ready: Kafka does not respond"):
         api.get("/readyz")
 
 

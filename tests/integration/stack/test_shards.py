@@ -160,7 +160,7 @@ async def test_views_on_one_server_survive_the_death_of_another(
         status_ = await eventually(status, lambda found: not found["stores"][1]["answers"])
         assert [view["name"] for view in status_["views"]] == sorted(names(servers)[0])
         (alarm,) = [alarm for alarm in status_["alarms"] if alarm["name"] == "store-unreachable"]
-        assert f"the store at {servers[1].url} does not answer" in alarm["text"]
+        assert f"the store at {servers[1].url} does not respond" in alarm["text"]
         assert all(name in alarm["text"] for name in names(servers)[1])
         assert (await get(f"/v1/views/{mine}"))["rows"]
         assert (await get(f"/v1/views/{lost}", 503))["error"]["retry"]

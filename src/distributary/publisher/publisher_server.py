@@ -61,9 +61,24 @@ class PublisherServer:
             state_bytes=settings.state_bytes,
             limits=self.access.limits,
         )
-        shared = (self.access, self.tally, self.certificates)
-        self.websocket = WebSocketServer(self.hub, settings, self.stats, client_publisher, *shared)
-        self.http = HttpServer(self.hub, settings, self.stats, self.id, *shared)
+        self.websocket = WebSocketServer(
+            self.hub,
+            settings,
+            self.stats,
+            client_publisher=client_publisher,
+            access=self.access,
+            tally=self.tally,
+            certificates=self.certificates,
+        )
+        self.http = HttpServer(
+            self.hub,
+            settings,
+            self.stats,
+            self.id,
+            access=self.access,
+            tally=self.tally,
+            certificates=self.certificates,
+        )
         self.maintenance = Maintenance(self.hub)
         self._settings = settings
         self._store = store

@@ -305,11 +305,13 @@ class SubscriberSession:
                 return
             change = SubscribedChange("remove", key, time=time, position=position)
         elif "row" in data:
-            change = replaced_row(self.rows.get(key), key, data["row"], time, position, at)
+            change = replaced_row(self.rows.get(key), key, data["row"], time=time, position=position, at=at)
             insert_row(self.rows, key, data["row"], at)
         elif (old := self.rows.get(key)) is None and self._partial:
             gone = tuple(data.get("gone") or ())
-            change = SubscribedChange("change", key, None, data["changed"], gone, time, position)
+            change = SubscribedChange(
+                "change", key, changed=data["changed"], gone=gone, time=time, position=position
+            )
         elif old is None:
             # A change of an unknown row: something was lost, so start again from a snapshot.
             self.position = None
@@ -319,7 +321,9 @@ class SubscriberSession:
             changed, gone = data["changed"], tuple(data.get("gone") or ())
             row = {name: value for name, value in old.items() if name not in gone} | changed
             insert_row(self.rows, key, row, at)
-            change = SubscribedChange("change", key, row, changed, gone, time, position, at=at)
+            change = SubscribedChange(
+                "change", key, row, changed=changed, gone=gone, time=time, position=position, at=at
+            )
         self.position = position
         yield Deliver(change)
 
@@ -340,14 +344,22 @@ class SubscriberSession:
 
 
 def replaced_row(
-    old: Row | None, key: str, row: Row, time: int | None, position: Position, at: int | None = None
+    old: Row | None,
+    key: str,
+    row: Row,
+    *,
+    time: int | None,
+    position: Position,
+    at: int | None = None,
 ) -> SubscribedChange:
     """Return the change that a complete row means: a row that is known has changed, perhaps several times."""
     if old is None:
         return SubscribedChange("add", key, row, time=time, position=position, at=at)
     changed = {name: value for name, value in row.items() if name not in old or old[name] != value}
     gone = tuple(name for name in old if name not in row)
-    return SubscribedChange("change", key, row, changed, gone, time, position, at=at)
+    return SubscribedChange(
+        "change", key, row, changed=changed, gone=gone, time=time, position=position, at=at
+    )
 
 
 def _hint(code: int) -> str:

@@ -203,7 +203,7 @@ def read_request(request: web.Request) -> tuple[ChannelQuery, SubscribeCommand]:
         query = ChannelQuery(view, None, "", optional_fields(fields))
     else:
         order, limit = single(parameters, "order"), single(parameters, "limit")
-        query = channel_query(view, wheres, keys, fields, order, limit)
+        query = channel_query(view, wheres, keys, fields=fields, order=order, limit=limit)
     last = request.headers.get("Last-Event-ID") or parameters.get("last_event_id") or ""
     position: Position | None = None
     if last:

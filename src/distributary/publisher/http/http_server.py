@@ -42,6 +42,7 @@ class HttpServer:
         settings: Publisher,
         stats: Counters,
         id: str,
+        *,
         access: AccessControl | None = None,
         tally: Connections | None = None,
         certificates: Certificates | None = None,

@@ -36,6 +36,7 @@ async def read_forwards(
     build: Build,
     query: Query,
     since: Position | None,
+    *,
     limit: int,
     fields: Fields | None = None,
 ) -> History:
@@ -66,6 +67,7 @@ async def read_backwards(
     build: Build,
     query: Query,
     since: Position | None,
+    *,
     limit: int,
     fields: Fields | None = None,
 ) -> History:

@@ -228,7 +228,9 @@ class Hub:
         most = HISTORY_LIMIT if limit < 0 else min(limit, HISTORY_LIMIT)
         try:
             read = read_backwards if reverse else read_forwards
-            return await read(self.store, follower.build, channel.query, since, most, subscription.fields)
+            return await read(
+                self.store, follower.build, channel.query, since, limit=most, fields=subscription.fields
+            )
         except StaleRead:
             raise Refused(codes.UNRECOVERABLE) from None
         except Refused:

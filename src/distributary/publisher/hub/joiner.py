@@ -181,9 +181,9 @@ class Joiner:
                 query.id,
                 query.text,
                 subscription.id,
-                self._ttl_ms,
-                True,
-                query_limits(self._limits, query),
+                ttl_ms=self._ttl_ms,
+                begun=True,
+                limits=query_limits(self._limits, query),
             )
         except LimitExceeded as error:
             raise Refused(codes.limited(error.message.partition(": ")[2])) from None

@@ -128,7 +128,7 @@ async def read_missed(
             return await changed_by_log(store, build, query, state, start.seq)
     if changed_keys is not None:
         with contextlib.suppress(StaleRead):
-            return await changed_by_records(store, build, query, state, start, changed_keys)
+            return await changed_by_records(store, build, query, state, start, changed_keys=changed_keys)
     return None
 
 
@@ -157,7 +157,7 @@ async def changed_by_log(
         top = entry.last
         if len(keys) > MAX_ROWS:
             return None
-    return await _rows_now(store, build, query, state, keys, top)
+    return await _rows_now(store, build, query, state, keys, upto=top)
 
 
 async def changed_by_records(
@@ -166,6 +166,7 @@ async def changed_by_records(
     query: Query,
     state: QueryState,
     position: Position,
+    *,
     changed_keys: ChangedKeys,
 ) -> Recovered | None:
     """Return the rows whose records came after a position; None: not known. Raises StaleRead."""
@@ -179,7 +180,7 @@ async def changed_by_records(
     keys = await changed_keys(definition.feed.topic, info.topic, checkpoint.marks, info.marks, MAX_ROWS)
     if keys is None:
         return None
-    found = await _rows_now(store, build, query, state, keys, info.seq)
+    found = await _rows_now(store, build, query, state, keys, upto=info.seq)
     return found._replace(tier="replay")
 
 
@@ -201,7 +202,7 @@ def replayable(query: Query, info: BuildInfo) -> Definition | None:
 
 
 async def _rows_now(
-    store: ReaderStore, build: Build, query: Query, state: QueryState, keys: Collection[str], upto: int
+    store: ReaderStore, build: Build, query: Query, state: QueryState, keys: Collection[str], *, upto: int
 ) -> Recovered:
     """Read rows as they are now, and all other changes after ``upto`` out of the log.
 

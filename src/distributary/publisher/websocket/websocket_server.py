@@ -149,6 +149,7 @@ class WebSocketServer:
         hub: Hub,
         settings: Publisher,
         stats: Counters,
+        *,
         client_publisher: ClientPublisher | None = None,
         access: AccessControl | None = None,
         tally: Connections | None = None,

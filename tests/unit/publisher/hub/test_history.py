@@ -30,7 +30,7 @@ def _small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def ask(fake_view: FakeView, since: Position | None, limit: int, reverse: bool) -> History:
     read = history.read_backwards if reverse else history.read_forwards
-    return await read(fake_view.reader, fake_view.build, QUERY, since, limit)
+    return await read(fake_view.reader, fake_view.build, QUERY, since, limit=limit)
 
 
 async def registered(fake_view: FakeView) -> None:
@@ -139,7 +139,7 @@ async def cut_while_reading(fake_view: FakeView, reads: int, *, reverse: bool) -
         fake_view.put((f"k{n}", {"s": "f"}))
     reader: Any = Cutting(fake_view, reads, lambda: fake_view.put(*(row(f"x{n}", "g") for n in range(6))))
     read = history.read_backwards if reverse else history.read_forwards
-    return await read(reader, fake_view.build, QUERY, None, 100)
+    return await read(reader, fake_view.build, QUERY, None, limit=100)
 
 
 async def test_history_backwards_ends_where_the_log_was_cut() -> None:
@@ -162,7 +162,7 @@ async def test_changes_during_the_read_are_not_included() -> None:
     await registered(fake_view)
     fake_view.put(("a", {"s": "f"}))
     reader: Any = Cutting(fake_view, 0, lambda: fake_view.put(("b", {"s": "f"})))
-    assert numbers(await history.read_forwards(reader, fake_view.build, QUERY, None, 100)) == [1]
+    assert numbers(await history.read_forwards(reader, fake_view.build, QUERY, None, limit=100)) == [1]
 
 
 async def test_history_of_a_removed_query_is_stale() -> None:

@@ -111,12 +111,12 @@ async def test_registry_diff_returns_each_step(store: Faces) -> None:
     assert store.writer.registry_diff("odds", 0) is None
     first = await store.reader.register("odds", "q1", "one", "s1", 60_000, True)
     second = await store.reader.register("odds", "q2", "two", "s2", 60_000, True)
-    told = store.writer.registry_diff("odds", first.version)
-    assert [(c.number, c.id, c.text) for c in told.changes] == [(second.number, "q2", "two")]
+    diff = store.writer.registry_diff("odds", first.version)
+    assert [(c.number, c.id, c.text) for c in diff.changes] == [(second.number, "q2", "two")]
     await store.reader.end("odds", "s1")
-    told = store.writer.registry_diff("odds", second.version)
-    assert [(c.number, c.id, c.text) for c in told.changes] == [(first.number, "q1", None)]
-    assert store.writer.registry_diff("odds", told.version) is None
+    diff = store.writer.registry_diff("odds", second.version)
+    assert [(c.number, c.id, c.text) for c in diff.changes] == [(first.number, "q1", None)]
+    assert store.writer.registry_diff("odds", diff.version) is None
     known = {c.id: c.text for c in store.writer.registry_diff("odds", -1).changes}
     assert known == {"q1": None, "q2": "two"}
 
@@ -268,8 +268,8 @@ async def test_revocation_is_per_user_and_never_goes_back(store: Faces) -> None:
 
 
 async def test_old_revocations_are_deleted_with_the_next_one(store: Faces) -> None:
-    moment = max([await store.reader.revoke(user) for user in ("ann", "key:reports", "bob")])
-    while await store.reader.revoke("eve", keep_ms=60_000) <= moment + 20:
+    revoked_at = max([await store.reader.revoke(user) for user in ("ann", "key:reports", "bob")])
+    while await store.reader.revoke("eve", keep_ms=60_000) <= revoked_at + 20:
         await asyncio.sleep(0.001)
     assert sorted(await store.reader.revoked(["ann", "bob", "eve"])) == ["ann", "bob", "eve"]
     last = await store.reader.revoke("bob", keep_ms=20)
@@ -326,15 +326,15 @@ async def test_log_read_is_limited_in_bytes(store: Faces) -> None:
 async def test_pages_contain_every_row(store: Faces) -> None:
     claimed, opened = begin(store)
     write(store, claimed, opened, 1, *(change(f"k{i}", {"n": i}) for i in range(1000)))
-    cursor, seen = 0, {}
+    cursor, rows_read = 0, {}
     while True:
         page = await store.reader.page(BUILD, cursor, 100)
-        seen.update(page.rows)
+        rows_read.update(page.rows)
         assert page.seq == 1000
         cursor = page.cursor
         if not cursor:
             break
-    assert len(seen) == 1000
+    assert len(rows_read) == 1000
     found = await store.reader.rows(BUILD, ["nope", "k1", "nor this"])
     assert (found.epoch, found.seq) == (page.epoch, 1000)
     assert [(key, row.json) for key, row in found.rows] == [("k1", b'{"n":1}')]
@@ -344,13 +344,13 @@ async def test_pages_contain_a_row_that_stays_while_others_are_removed(store: Fa
     claimed, opened = begin(store)
     write(store, claimed, opened, 1, *(change(f"k{i}", {"n": i}) for i in range(1000)))
     page = await store.reader.page(BUILD, 0, 100)
-    seen = dict(page.rows)
-    gone = list(seen)[:50]
+    rows_read = dict(page.rows)
+    gone = list(rows_read)[:50]
     write(store, claimed, opened, 2, *(change(key, None) for key in gone))
     while page.cursor:
         page = await store.reader.page(BUILD, page.cursor, 100)
-        seen.update(page.rows)
-    assert set(seen) >= {f"k{i}" for i in range(1000)} - set(gone)
+        rows_read.update(page.rows)
+    assert set(rows_read) >= {f"k{i}" for i in range(1000)} - set(gone)
 
 
 def test_expired_rows_are_listed(store: Faces) -> None:
@@ -554,7 +554,8 @@ async def test_rows_are_read_with_the_time_at_which_timed_queries_were_matched(s
     assert (await store.reader.page(BUILD, 0, 10)).clocks == {0: 5_000}
     assert (await store.reader.rows(BUILD, ["a"])).clocks == {0: 5_000}
     assert (await store.reader.find_by_index(BUILD, "f", "v", 1)).clocks == {0: 5_000}
-    # A clock may move alone, but not past a query that the writer does not know: it would miss its moment.
+    # A clock may move alone, but not past a query that the writer does not know, whose transition it would
+    # miss.
     alone = group(BUILD, opened, claimed.claim.generation, 2, 1, follows=Mark(1))
     await store.reader.register("odds", "q1", "text", "s1", 60_000, True)
     with pytest.raises(Behind):
@@ -588,8 +589,8 @@ async def test_last_record_time_is_by_the_stores_clock(store: Faces) -> None:
 async def test_heartbeats_are_read_back(store: Faces) -> None:
     store.writer.heartbeat("reducers", "1", '{"a":1}')
     await store.reader.heartbeat("publisher", "2", "{}")
-    beats = await store.reader.heartbeats()
-    assert [(b.component, b.id, b.stats) for b in beats] == [
+    heartbeats = await store.reader.heartbeats()
+    assert [(b.component, b.id, b.stats) for b in heartbeats] == [
         ("publisher", "2", "{}"),
         ("reducers", "1", '{"a":1}'),
     ]
@@ -620,7 +621,7 @@ async def test_tail_yields_all_events_in_order(store: Faces) -> None:
     assert (await next_of(tail, Begun)).subscription == "s1"
     await store.reader.register("odds", "q1", "text", "s2", 60_000, False)
     assert await store.reader.end("odds", "s2")
-    assert not await store.reader.end("odds", "s2", notify=True), "nobody is told what is not so"
+    assert not await store.reader.end("odds", "s2", notify=True), "an unknown subscription notifies nobody"
     assert await store.reader.end("odds", "s1", notify=True)
     assert (await next_of(tail, Ended)).subscription == "s1"
     await store.reader.register("odds", "q1", "text", "s3", 1, False)
@@ -712,12 +713,12 @@ async def test_checkpoint_is_saved_at_intervals_and_only_after_a_change(store: F
     store.writer.save_checkpoint(BUILD, 60_000, 10)
     assert (await store.reader.find_checkpoint(BUILD, seq=2)).seq == 1
     store.writer.save_checkpoint(BUILD, 1, 10)
-    noted = await store.reader.find_checkpoint(BUILD, seq=2)
-    assert noted.seq == 2
+    saved = await store.reader.find_checkpoint(BUILD, seq=2)
+    assert saved.seq == 2
     await _passed(store)
     store.writer.save_checkpoint(BUILD, 1, 10)
-    assert await store.reader.find_checkpoint(BUILD, seq=2) == noted
-    # What the JVM filtered out moves the place, though nothing was counted.
+    assert await store.reader.find_checkpoint(BUILD, seq=2) == saved
+    # Filtered records move the checkpoint, though no change was counted.
     store.writer.advance(BUILD, claimed.claim, {0: 30, 1: 7})
     store.writer.save_checkpoint(BUILD, 1, 10)
     assert (await store.reader.find_checkpoint(BUILD, seq=2)).marks == {0: Mark(30), 1: Mark(7)}

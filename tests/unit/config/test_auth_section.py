@@ -38,13 +38,13 @@ def test_api_keys_from_the_environment_are_added(load_text: Callable[..., Config
 
 def test_hmac_secret_is_never_printed(load_text: Callable[..., Config]) -> None:
     config = load_text(f'[auth]\nhmac_secret = "{SECRET}"\n')
-    said = f"{config!r} {config.effective()}"
-    assert "hunter2" not in said
-    assert "'***'" in said
+    message = f"{config!r} {config.effective()}"
+    assert "hunter2" not in message
+    assert "'***'" in message
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ('hmac_secret = "hunter2"', "2: auth.hmac_secret: expected at least 32 bytes"),
         ("hmac_secret = 7", "2: auth.hmac_secret: expected a string, got a int"),
@@ -70,10 +70,10 @@ def test_hmac_secret_is_never_printed(load_text: Callable[..., Config]) -> None:
     ],
 )
 def test_errors_of_the_auth_section_hide_secrets(
-    refuse_text: Callable[..., list[str]], text: str, said: str
+    refuse_text: Callable[..., list[str]], text: str, message: str
 ) -> None:
     (line,) = refuse_text(f"[auth]\n{text}\n")
-    assert line.startswith(f"distributary.toml:{said}")
+    assert line.startswith(f"distributary.toml:{message}")
     assert "hunter2" not in line
 
 

@@ -1,4 +1,4 @@
-"""Addresses that nobody gave are those of an embedded stack."""
+"""Default addresses are those of the embedded stack."""
 
 from __future__ import annotations
 

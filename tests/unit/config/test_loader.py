@@ -194,7 +194,7 @@ def test_parse_views_accepts_toml_and_json() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         (VIEW, 'v.toml:3: views.odds.feed: unknown feed "odds" (did you mean "odd"?)'),
         ("[kafka]\nport = 1", "v.toml:1: kafka: unknown section (known: feeds, views)"),
@@ -208,10 +208,10 @@ def test_parse_views_accepts_toml_and_json() -> None:
         ('{"views": ' + "[" * 100_000, "v.toml: invalid JSON: nested too deeply, or a number is too long"),
     ],
 )
-def test_parse_views_reports_errors(text: str, said: str) -> None:
+def test_parse_views_reports_errors(text: str, message: str) -> None:
     with pytest.raises(ConfigError) as caught:
         parse_views(text, ["odd"], file="v.toml")
-    assert caught.value.message == said
+    assert caught.value.message == message
 
 
 PLAIN = View("plain", "odds", key="id")

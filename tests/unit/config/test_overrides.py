@@ -110,7 +110,7 @@ def test_variable_can_unset_an_optional_setting(load_text: Load) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "message"),
     [
         ("DISTRIBUTARY_KAFKA_PROT", 'matches no setting (did you mean "DISTRIBUTARY_KAFKA_PORT"?)'),
         (
@@ -122,8 +122,8 @@ def test_variable_can_unset_an_optional_setting(load_text: Load) -> None:
         ("DISTRIBUTARY_KAFKA_PROPERTIES", "expected a JSON object, or name=value pairs separated by commas"),
     ],
 )
-def test_invalid_variable_is_reported(refuse_text: Refuse, name: str, said: str) -> None:
-    assert refuse_text(FILE, {name: "x"}) == [f"environment: {name}: {said}"]
+def test_invalid_variable_is_reported(refuse_text: Refuse, name: str, message: str) -> None:
+    assert refuse_text(FILE, {name: "x"}) == [f"environment: {name}: {message}"]
 
 
 def test_variable_cannot_change_the_name_of_a_view(refuse_text: Refuse) -> None:

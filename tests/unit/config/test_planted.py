@@ -69,8 +69,8 @@ def test_commands_and_reprs_hide_secrets(
     shown += [f"{row.text} {row.value} {row.origin} {row!r}" for row in config.effective()]
     for arguments in (["config"], ["--json", "config"]):
         assert main(arguments) == 0
-        said = capsys.readouterr()
-        shown += [said.out, said.err]
+        captured = capsys.readouterr()
+        shown += [captured.out, captured.err]
     found = [text for text in shown if MARK in text]
     assert not found
 
@@ -121,8 +121,8 @@ def test_refusals_of_the_loader_hide_secrets(plant: Plant, capsys: pytest.Captur
     for text in mistakes(plant):
         FILE.write_text(text)
         main(["config"])
-        said = capsys.readouterr()
-        shown = said.out + said.err
+        captured = capsys.readouterr()
+        shown = captured.out + captured.err
         try:
             load(FILE, {})
         except ConfigError as error:

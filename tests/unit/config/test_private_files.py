@@ -1,4 +1,4 @@
-"""Files that hold secrets: made once, whole, for nobody else."""
+"""Secret files are created once, atomically and private."""
 
 from __future__ import annotations
 

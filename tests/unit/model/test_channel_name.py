@@ -51,7 +51,7 @@ def test_decode_accepts_every_documented_form() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "message"),
     [
         ("", "has no view"),
         ("?where=a", "has no view"),
@@ -67,8 +67,8 @@ def test_decode_accepts_every_documented_form() -> None:
         ("q:odds:1234", "registered channel"),
     ],
 )
-def test_invalid_channel_name_is_rejected_with_a_reason(name: str, said: str) -> None:
-    with pytest.raises(BadQuery, match=said):
+def test_invalid_channel_name_is_rejected_with_a_reason(name: str, message: str) -> None:
+    with pytest.raises(BadQuery, match=message):
         decode_channel(name)
 
 

@@ -44,7 +44,7 @@ def test_project_of_a_row_that_is_not_an_object_is_empty() -> None:
 
 
 @pytest.mark.parametrize(
-    ("fields", "said"),
+    ("fields", "message"),
     [
         ("", "a name at character 1"),
         ("a,", "a name at character 3"),
@@ -57,8 +57,8 @@ def test_project_of_a_row_that_is_not_an_object_is_empty() -> None:
         (".".join("a" * 33), "too many fields"),
     ],
 )
-def test_parse_error_names_the_character(fields: str, said: str) -> None:
-    with pytest.raises(BadQuery, match=said) as caught:
+def test_parse_error_names_the_character(fields: str, message: str) -> None:
+    with pytest.raises(BadQuery, match=message) as caught:
         parse_fields(fields)
     assert caught.value.hint
 
@@ -95,15 +95,15 @@ def test_project_agrees_with_the_reference_on_any_row(row: dict[str, Any], paths
 def test_projected_changes_fold_to_the_projected_row(
     rows: list[dict[str, Any]], paths: list[list[str]]
 ) -> None:
-    """Rows one after the other, each told as a reducer tells it: what changed and what went away."""
+    """Successive rows, each as a reducer describes it: changed and removed fields."""
     fields = parse_fields(",".join(".".join("`" + n.replace("`", "``") + "`" for n in p) for p in paths))
-    held = json.loads(fields.project(json.dumps(rows[0]).encode()))
+    row = json.loads(fields.project(json.dumps(rows[0]).encode()))
     for old, new in itertools.pairwise(rows):
         differing = {n: v for n, v in new.items() if n not in old or old[n] != v}
         changed = {n: msgspec.Raw(json.dumps(v).encode()) for n, v in differing.items()}
-        kept, lost = fields.change(changed, [name for name in old if name not in new])
-        held = {n: v for n, v in held.items() if n not in lost} | {n: json.loads(v) for n, v in kept.items()}
-        assert held == _wanted(new, paths)
+        values, lost = fields.change(changed, [name for name in old if name not in new])
+        row = {n: v for n, v in row.items() if n not in lost} | {n: json.loads(v) for n, v in values.items()}
+        assert row == _wanted(new, paths)
 
 
 def test_name_with_a_lone_surrogate_is_rejected() -> None:

@@ -42,7 +42,7 @@ def test_parse_order_accepts_fields_and_directions(text: str, by: tuple[By, ...]
 
 
 @pytest.mark.parametrize(
-    ("text", "limit", "said"),
+    ("text", "limit", "message"),
     [
         ("", 1, "expected the name of a field, but the order ends at character 1 of the order ''"),
         ("price dsc", 1, "found dsc at character 7 of the order 'price dsc'"),
@@ -59,8 +59,8 @@ def test_parse_order_accepts_fields_and_directions(text: str, by: tuple[By, ...]
         ("a", "9" * 30, "not a number of rows"),
     ],
 )
-def test_parse_order_error_names_the_character(text: str, limit: str | int, said: str) -> None:
-    with pytest.raises(BadQuery, match=said.replace("'", ".")):
+def test_parse_order_error_names_the_character(text: str, limit: str | int, message: str) -> None:
+    with pytest.raises(BadQuery, match=message.replace("'", ".")):
         parse_order(text, limit)
 
 

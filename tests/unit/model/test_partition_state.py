@@ -61,15 +61,15 @@ def test_any_restarts_of_the_rekeying_query_give_each_row_once(
     if zombie:
         sent += [Source(0, attempt - 1, o) for o, _ in rows]
     sources: dict[int, SourceProgress] = {}
-    kept: list[int] = []
+    delivered: list[int] = []
     for one in sent:
         before = sources.get(0)
         if not is_repeat(sources, one):
-            kept.append(one.offset)
+            delivered.append(one.offset)
         assert before is None or sources[0][1:3] >= before[1:3], "never goes back"
-    first = kept[0]
-    assert kept == [o for o, _ in rows if o >= first]
-    assert source_fingerprints([write_state(0, sources)]) == {0: Fingerprint(kept[-1], kept[-1])}
+    first = delivered[0]
+    assert delivered == [o for o, _ in rows if o >= first]
+    assert source_fingerprints([write_state(0, sources)]) == {0: Fingerprint(delivered[-1], delivered[-1])}
 
 
 @pytest.mark.parametrize("parts", [1, 2])
@@ -79,8 +79,8 @@ def test_rows_of_two_runs_of_a_task_may_be_mixed(parts: int) -> None:
     two = [Source(0, 7, 6, parts + row) for row in range(parts)]
     for sent in ([*one, *one], [*one, *two, *one, *two], [*one, *one, *two, *one, *two, *two]):
         sources: dict[int, SourceProgress] = {}
-        kept = [source for source in sent if not is_repeat(sources, source)]
-        assert kept == [*one, *(two if two[0] in sent else [])]
+        delivered = [source for source in sent if not is_repeat(sources, source)]
+        assert delivered == [*one, *(two if two[0] in sent else [])]
 
 
 @given(

@@ -45,8 +45,8 @@ class Meddling:
                 if name != "page":
                     return await inner(*args)
                 rows = self._fake_view.store.views[VIEW].builds["b1"].rows.items()
-                some = [pair for pair in rows if crc32(pair[0].encode()) % BUCKETS == args[1]]
-                return Page(self._fake_view.epoch, self._fake_view.seq, (args[1] + 1) % BUCKETS, some)
+                bucket = [pair for pair in rows if crc32(pair[0].encode()) % BUCKETS == args[1]]
+                return Page(self._fake_view.epoch, self._fake_view.seq, (args[1] + 1) % BUCKETS, bucket)
             finally:
                 self._meddle(name)
 

@@ -40,8 +40,8 @@ class Meddling:
                 self._meddle(name)
             if name == "page":
                 rows = self._fake_view.store.views[VIEW].builds["b1"].rows.items()
-                some = [pair for pair in rows if crc32(pair[0].encode()) % BUCKETS == args[1]]
-                return Page(self._fake_view.epoch, self._fake_view.seq, (args[1] + 1) % BUCKETS, some)
+                bucket = [pair for pair in rows if crc32(pair[0].encode()) % BUCKETS == args[1]]
+                return Page(self._fake_view.epoch, self._fake_view.seq, (args[1] + 1) % BUCKETS, bucket)
             return await inner(*args)
 
         return call
@@ -134,11 +134,11 @@ class Indexed:
     """A reader whose pages may not be read: the index must do."""
 
     def __init__(self, found: RowsRead | None) -> None:
-        self.asked: list[tuple[str, str]] = []
+        self.calls: list[tuple[str, str]] = []
         self._found = found
 
     async def find_by_index(self, build: Any, field: str, value: str, limit: int) -> RowsRead | None:
-        self.asked.append((field, value))
+        self.calls.append((field, value))
         return self._found
 
     async def page(self, *_: Any) -> Page:
@@ -151,7 +151,7 @@ async def test_registered_query_by_indexed_value_reads_only_those_rows() -> None
     store: Any = Indexed(RowsRead("e", 7, rows, {}))
     read = await read_registered(store, BUILD, query, 1, index=["s"])
     assert (read.epoch, read.seq, read.rows) == ("e", 7, [("a", b'{"s":"f","n":1}')])
-    assert store.asked == [("s", "sf")]
+    assert store.calls == [("s", "sf")]
     # Too many rows under the value, a field that is not indexed, no equality: page by page.
     for text, index, found in (("s = 'f'", ["s"], None), ("s = 'f'", ["n"], read), ("s != 'g'", ["s"], read)):
         other: Any = Indexed(None if found is None else RowsRead("e", 7, rows, {}))

@@ -14,30 +14,30 @@ class Lapsed:
         self.swept: list[str] = []
 
     async def sweep(self, view: str) -> list[str]:
-        some = min(SWEEP_BATCH, self.left[view])
-        self.left[view] -= some
+        batch = min(SWEEP_BATCH, self.left[view])
+        self.left[view] -= batch
         self.swept.append(view)
-        return [f"{view}{number}" for number in range(some)]
+        return [f"{view}{number}" for number in range(batch)]
 
 
-async def nobody(view: str, ids: list[str]) -> None:
+async def ignore(view: str, ids: list[str]) -> None:
     """Hear of what was swept."""
 
 
 async def test_sweep_alternates_between_views_until_nothing_is_due() -> None:
     store = Lapsed(a=SWEEP_BATCH * 2 + 1, b=1, c=SWEEP_BATCH)
-    told: list[int] = []
+    counts: list[int] = []
 
     async def ended(view: str, ids: list[str]) -> None:
-        told.append(len(ids))
+        counts.append(len(ids))
 
     count = SWEEP_BATCH * 3 + 2
-    assert await sweep(store, ["a", "b", "c"], 60, ended) == count == sum(told)
+    assert await sweep(store, ["a", "b", "c"], 60, ended) == count == sum(counts)
     assert store.swept == ["a", "b", "c", "a", "c", "a"]
-    assert 0 not in told, "nobody is told of nothing"
+    assert 0 not in counts, "no call without subscriptions"
 
 
 async def test_sweep_visits_every_view_before_its_time_is_over() -> None:
     store = Lapsed(a=SWEEP_BATCH * 9, b=SWEEP_BATCH * 9)
-    assert await sweep(store, ["a", "b"], 0, nobody) == SWEEP_BATCH * 2
+    assert await sweep(store, ["a", "b"], 0, ignore) == SWEEP_BATCH * 2
     assert store.swept == ["a", "b"]

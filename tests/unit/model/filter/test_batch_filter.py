@@ -24,9 +24,9 @@ def _all_at_once() -> Iterator[None]:
 
 
 @given(terms, st.lists(rows, max_size=8))
-def test_batch_filter_agrees_with_single_rows(term: Term, some: list[Fields]) -> None:
+def test_batch_filter_agrees_with_single_rows(term: Term, rows: list[Fields]) -> None:
     query = Query.parse("v", write(term))
-    texts = [write_object(row) for row in some]
+    texts = [write_object(row) for row in rows]
     assert query.match_rows(texts, NOW) == [belongs(query, "k", text, NOW) for text in texts]
 
 

@@ -97,20 +97,20 @@ def test_compiled_filter_compares_numbers_exactly(where: str, value: str, belong
 
 @given(terms, json_rows)
 def test_row_decodes_a_field_at_most_once(term: Term, row: dict[str, str]) -> None:
-    seen: list[bytes] = []
+    decoded: list[bytes] = []
 
     def watched(raw: bytes | msgspec.Raw) -> Any:
-        seen.append(bytes(raw))
+        decoded.append(bytes(raw))
         return scalar(raw)
 
     with mock.patch.object(row_module, "scalar", watched):
         raw = {name: msgspec.Raw(value.encode()) for name, value in row.items()}
-        asked = Row(raw, NOW)
+        subject = Row(raw, NOW)
         test = compiled(normalize(term))
-        first = test(asked)
-        once = len(seen)
-        assert test(asked) is first
-        assert len(seen) == once <= 6  # the paths that filters here ask for
+        first = test(subject)
+        once = len(decoded)
+        assert test(subject) is first
+        assert len(decoded) == once <= 6  # the paths that filters here ask for
 
 
 def test_row_reuses_fields_decoded_by_its_neighbour() -> None:

@@ -1,4 +1,4 @@
-"""Words and their places."""
+"""Tokens and their positions."""
 
 from __future__ import annotations
 

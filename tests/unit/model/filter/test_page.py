@@ -34,11 +34,11 @@ def test_page_has_examples() -> None:
 
 
 def test_limits_of_the_page_are_the_real_ones() -> None:
-    said = " ".join(TEXT.split())
-    assert f"at most {MAX_TEXT:,} characters, {MAX_TERMS:,} conditions and {MAX_DEPTH} levels" in said
-    assert f"a pattern {MAX_LIKE:,} characters; a field {lexer.MAX_NAMES} names" in said
-    assert f"up to {MAX_IN:,}, of one type" in said
-    assert f"an `or` of up to {MAX_BRANCHES} parts" in said
+    page_text = " ".join(TEXT.split())
+    assert f"at most {MAX_TEXT:,} characters, {MAX_TERMS:,} conditions and {MAX_DEPTH} levels" in page_text
+    assert f"a pattern {MAX_LIKE:,} characters; a field {lexer.MAX_NAMES} names" in page_text
+    assert f"up to {MAX_IN:,}, of one type" in page_text
+    assert f"an `or` of up to {MAX_BRANCHES} parts" in page_text
 
 
 def test_equal_queries_of_the_page_are_equal() -> None:

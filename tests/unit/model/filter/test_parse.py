@@ -94,7 +94,7 @@ def test_parse_accepts_times_and_offsets(text: str, value: Literal) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "place", "said"),
+    ("text", "position", "message"),
     [
         ("a", 2, "expected a comparison"),
         ("a =", 4, "the filter ends"),
@@ -141,10 +141,10 @@ def test_parse_accepts_times_and_offsets(text: str, value: Literal) -> None:
         (".".join("a" * 17) + " = 1", 33, "nested too deeply"),
     ],
 )
-def test_parse_error_names_the_character(text: str, place: int, said: str) -> None:
-    with pytest.raises(BadQuery, match=f"at character {place} of the filter") as error:
+def test_parse_error_names_the_character(text: str, position: int, message: str) -> None:
+    with pytest.raises(BadQuery, match=f"at character {position} of the filter") as error:
         parse(text)
-    assert said in error.value.message
+    assert message in error.value.message
     assert error.value.hint
 
 

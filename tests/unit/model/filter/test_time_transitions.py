@@ -48,11 +48,11 @@ def test_result_does_not_change_before_the_next_transition(term: Term, row: Fiel
     assert flip is None or flip > at
     # A change is at some field's moment less an offset, or one later: all of those are within 200 s of NOW.
     last = at + 200_000 if flip is None else flip - 1
-    moments = {NOW + base + off + more for base in _BASES for off in _OFFSETS for more in (-1, 0, 1, 2)}
+    times = {NOW + base + off + more for base in _BASES for off in _OFFSETS for more in (-1, 0, 1, 2)}
     before = test(Row(row, at))
-    for moment in sorted(moments):
-        if at <= moment <= last:
-            assert test(Row(row, moment)) is before
+    for time_ms in sorted(times):
+        if at <= time_ms <= last:
+            assert test(Row(row, time_ms)) is before
 
 
 _BASES = (0, 1, 1_000, -1, -90_000)

@@ -1,4 +1,4 @@
-"""Moments and durations as people write them."""
+"""Times and durations as people write them."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ zones = st.integers(-23 * 60, 23 * 60).map(lambda minutes: timezone(timedelta(mi
 
 @given(st.datetimes(datetime(1000, 1, 2), datetime(9999, 12, 30)), zones)
 def test_parse_time_agrees_with_python(plain: datetime, zone: timezone) -> None:
-    moment = plain.replace(tzinfo=zone)
-    wanted = Decimal((moment - EPOCH) // timedelta(microseconds=1)) / 1000
-    assert parse_time(moment.isoformat()) == wanted
+    zoned = plain.replace(tzinfo=zone)
+    wanted = Decimal((zoned - EPOCH) // timedelta(microseconds=1)) / 1000
+    assert parse_time(zoned.isoformat()) == wanted
     assert parse_time(plain.isoformat(" ")) == parse_time(plain.isoformat() + "Z")
 
 

@@ -54,7 +54,7 @@ LIMIT_EXCEEDED = Refusal(106, "limit exceeded")
 BAD_REQUEST = Refusal(107, "bad request")
 NOT_AVAILABLE = Refusal(108, "not available")
 TOO_MANY_REQUESTS = Refusal(111, "too many requests", True)
-BUSY = Refusal(111, "too many requests: the first rows of others are being sent; try again", True)
+BUSY = Refusal(111, "too many requests: other snapshots are being sent; try again", True)
 UNRECOVERABLE = Refusal(112, "unrecoverable position")
 BUILDING = Refusal(1100, "the view is being built; try again", True)
 

@@ -109,7 +109,7 @@ class Connection(WSListener):
         self.send_buffer = SendBuffer(self._transport, self.settings.queue_bytes, self._too_slow)
         self.write = self._transport.write
         self._server.connections[self] = None
-        self._server.lingering.add(self)
+        self._server.open_sockets.add(self)
         self._server.stats.accepted += 1
         self._server.stats.connections += 1
         loop = asyncio.get_running_loop()
@@ -162,7 +162,7 @@ class Connection(WSListener):
         self._count_closed_by_picows(transport)
         self._release()
         self.send_buffer.release()
-        self._server.lingering.discard(self)
+        self._server.open_sockets.discard(self)
         self._server.tally.end(self._client)
 
     def _count_closed_by_picows(self, transport: WSTransport) -> None:

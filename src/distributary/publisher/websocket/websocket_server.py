@@ -137,7 +137,7 @@ async def create_server(factory: Callable[[], CountedProtocol], host: str, port:
 
 
 PATH = "/connection/websocket"
-SLICES = 8
+PING_TURNS = 8
 """Pings are sent in this many portions of an interval, so that they do not come in one burst."""
 
 
@@ -157,14 +157,17 @@ class WebSocketServer:
     ) -> None:
         self.hub = hub
         self.access = access or AccessControl(Config(), hub.store)
+        # Writes the messages of clients; None without Kafka: then they are refused.
         self.client_publisher = client_publisher
         self.settings = settings
-        self._pages = OriginPolicy("publisher", settings)
+        self._origins = OriginPolicy("publisher", settings)
         self.stats = stats
         self._certificates = certificates or Certificates(settings, "publisher")
+        # Counts connections by client, from the moment that they are accepted.
         self.tally = tally or Connections(settings)
+        # The connections that are served, and all whose socket is still open.
         self.connections: dict[Connection, None] = {}
-        self.lingering: set[Connection] = set()
+        self.open_sockets: set[Connection] = set()
         self.port = 0
         self._server: asyncio.Server | None = None
 
@@ -187,11 +190,11 @@ class WebSocketServer:
 
     async def run(self) -> None:
         """Ping the connections, a portion at a time."""
-        slice_ = 0
+        turn = 0
         while True:
-            await asyncio.sleep(self.settings.ping_interval / SLICES)
-            slice_ = (slice_ + 1) % SLICES
-            for connection in [c for c in self.connections if c.number % SLICES == slice_]:
+            await asyncio.sleep(self.settings.ping_interval / PING_TURNS)
+            turn = (turn + 1) % PING_TURNS
+            for connection in [c for c in self.connections if c.number % PING_TURNS == turn]:
                 connection.ping()
 
     async def stop(self) -> None:
@@ -202,7 +205,7 @@ class WebSocketServer:
             connection.end(codes.SHUTDOWN)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(CLOSE_WAIT):
-                while self.lingering:
+                while self.open_sockets:
                     await asyncio.sleep(DRAIN_POLL)
 
     def _accept(self, request: WSUpgradeRequest, peer: str) -> WSUpgradeResponseWithListener:
@@ -211,7 +214,7 @@ class WebSocketServer:
         if path != PATH:
             return _refuse(HTTPStatus.NOT_FOUND, f"the WebSocket is at {PATH}")
         try:
-            self._pages.check(headers)
+            self._origins.check(headers)
         except HostRefused as error:
             return _refuse(HTTPStatus.MISDIRECTED_REQUEST, str(error))
         except OriginRefused as error:

@@ -105,7 +105,7 @@ async def serving(
     listener = Listener(
         app,
         control,
-        part="the test",
+        server="the test",
         setting="control.port",
         stop_seconds=1.0,
         tally=tally,

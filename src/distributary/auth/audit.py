@@ -44,27 +44,27 @@ class AuditLog:
 
     def __init__(
         self,
-        part: str,
+        component: str,
         path: Path | None,
         *,
         wall: Callable[[], float] = time.time,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """``path`` None writes to standard error."""
-        self._part = part
+        self._component = component
         self._path = path
         self._wall = wall
         self._clock = clock
         self._refusals: dict[tuple[str, str], tuple[float, int]] = {}
 
     @classmethod
-    def of(cls, part: str, config: Config) -> AuditLog:
+    def of(cls, component: str, config: Config) -> AuditLog:
         """Create the one of the configuration."""
         name = config.auth.audit_log
         if name == "-":
-            return cls(part, None)
+            return cls(component, None)
         folder = config.path.parent if config.path else Path()
-        return cls(part, folder / Path(name).expanduser() if name else config.data_dir / FILE)
+        return cls(component, folder / Path(name).expanduser() if name else config.data_dir / FILE)
 
     def write(
         self, action: str, result: Result, *, user: str, address: str, target: str = "", reason: str = ""
@@ -77,7 +77,7 @@ class AuditLog:
                 return
         line: dict[str, Any] = {
             "time": datetime.fromtimestamp(self._wall(), UTC).isoformat(timespec="milliseconds"),
-            "part": self._part,
+            "component": self._component,
             "user": user[:MAX_TEXT],
             "address": address,
             "action": action[:MAX_TEXT],

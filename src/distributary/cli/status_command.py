@@ -95,8 +95,8 @@ def status_text(status: dict[str, Any]) -> str:
         f"{totals['connections']} connections, {totals['subscribers']} subscribers, "
         f"{totals['channels']} channels"
     ]
-    if status["parts"]:
-        blocks.append(columns([_component(one) for one in status["parts"]], _COMPONENT_HEADS))
+    if status["components"]:
+        blocks.append(columns([_component(one) for one in status["components"]], _COMPONENT_HEADS))
     if status["feeds"]:
         rows = [
             (feed["name"], feed["topic"], feed["format"], ", ".join(feed["views"]))
@@ -111,7 +111,7 @@ def status_text(status: dict[str, Any]) -> str:
 def alarms_text(status: dict[str, Any]) -> str:
     """Lay the alarms out, two lines each; without any, list what was checked."""
     if not status["alarms"]:
-        checked = f"{_number(status['parts'], 'component')}, {_number(status['views'], 'view')}"
+        checked = f"{_number(status['components'], 'component')}, {_number(status['views'], 'view')}"
         return f"no alarms: checked Kafka, the store, {checked}"
     lines = []
     for alarm in status["alarms"]:

@@ -50,7 +50,7 @@ def listener_of(context: Context) -> Listener:
     return Listener(
         make_app(context),
         context.config.control,
-        part="the control API",
+        server="the control API",
         setting="control.port",
         stop_seconds=_STOP_SECONDS,
         tally=context.connections,

@@ -39,8 +39,8 @@ ROUTES = (
         "/v1/status",
         status_routes.show,
         Requirement.READ,
-        "Everything that `distributary status` shows: `parts`, `feeds`, `views` (rate, lag, position, "
-        "subscribers, dead letters, delays), `publishers` and `problems`; and `stores`, the store's servers.",
+        "Everything that `distributary status` shows: `components`, `feeds`, `views` (rate, lag, position, "
+        "subscribers, dead letters, delays), `publishers` and `alarms`; and `stores`, the store's servers.",
     ),
     Route(
         "GET",

@@ -61,7 +61,7 @@ def describe(found: Assessment, config: Config) -> dict[str, Any]:
         "stack": observation.stack.stack if observation.stack is not None else "",
         "version": __version__,
         "time": observation.time,
-        "parts": describe_components(observation.stack, overview),
+        "components": describe_components(observation.stack, overview),
         "stores": [asdict(one) for one in observation.stores],
         "feeds": describe_feeds(known_feeds(config, overview), overview),
         "views": [describe_view(overview, name, found.lags) for name in overview.views],
@@ -84,7 +84,7 @@ def describe_components(stack: StackState | None, overview: Overview) -> list[di
             "addresses": part.addresses,
             "external": part.external,
             "error": part.error,
-            "beat_age_ms": None,
+            "heartbeat_age_ms": None,
         }
         for part in (stack.components if stack is not None else ())
     ]
@@ -97,7 +97,7 @@ def describe_components(stack: StackState | None, overview: Overview) -> list[di
         pid = str(report.stats.get("pid") or heartbeat.id)
         mine = [part for part in same if str(part["pid"]) == pid] or (same if len(same) == 1 else [])
         if mine:
-            mine[0]["beat_age_ms"] = heartbeat.age_ms
+            mine[0]["heartbeat_age_ms"] = heartbeat.age_ms
         else:
             parts.append(
                 {
@@ -108,7 +108,7 @@ def describe_components(stack: StackState | None, overview: Overview) -> list[di
                     "addresses": {},
                     "external": False,
                     "error": "",
-                    "beat_age_ms": heartbeat.age_ms,
+                    "heartbeat_age_ms": heartbeat.age_ms,
                 }
             )
     return parts

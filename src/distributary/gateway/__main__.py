@@ -39,7 +39,7 @@ async def listen(app: web.Application, config: Config, port: int | None = None) 
     listener = Listener(
         app,
         config.gateway,
-        part="the gateway",
+        server="the gateway",
         setting="gateway.port",
         stop_seconds=_STOP_SECONDS,
         handler_cancellation=True,

@@ -29,7 +29,7 @@ _CLIENT: web.RequestKey[str] = web.RequestKey("client", str)
 class Listener:
     """Serves an application on a port, by the settings of its server.
 
-    ``part`` is the name of the server in messages, ``setting`` that of its port. Connections are counted in
+    ``server`` is its name in messages, ``setting`` that of its port. Connections are counted in
     ``tally``, which may be shared, as may ``certificates``. Further arguments are those of aiohttp's handler.
     Raises ConfigError if the certificate cannot be used.
     """
@@ -39,7 +39,7 @@ class Listener:
         app: web.Application,
         settings: Listening,
         *,
-        part: str,
+        server: str,
         setting: str,
         stop_seconds: float,
         tally: Connections | None = None,
@@ -50,7 +50,7 @@ class Listener:
         self.tally = tally or Connections(settings)
         self.certificates = certificates or Certificates(settings, setting.partition(".")[0])
         self._settings = settings
-        self._part, self._setting = part, setting
+        self._server_name, self._setting = server, setting
         self._more = {"access_log": None, **more}
         self._open: set[Handler] = set()
         self._tasks: list[asyncio.Task[None]] = []
@@ -72,7 +72,7 @@ class Listener:
             await self._runner.cleanup()
             reason = error.strerror or str(error)
             raise PortTaken(
-                f"{self._part} cannot listen on {self._settings.host}:{port}: {reason}",
+                f"{self._server_name} cannot listen on {self._settings.host}:{port}: {reason}",
                 hint=f"Free it, or choose another port with {self._setting}",
             ) from None
         self._tasks = [asyncio.create_task(work) for work in (self._sweep(), self.certificates.watch())]

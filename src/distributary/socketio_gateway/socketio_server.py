@@ -85,7 +85,7 @@ class SocketioGateway:
         app.router.add_get("/healthz", self._health)
         self._sio.attach(app)
         self._listener = Listener(
-            app, settings, part="the socket.io gateway", setting="socketio.port", stop_seconds=_STOP_SECONDS
+            app, settings, server="the socket.io gateway", setting="socketio.port", stop_seconds=_STOP_SECONDS
         )
 
     async def start(self, port: int | None = None) -> None:

@@ -47,7 +47,7 @@ def via(address: str) -> list[tuple[str, str]]:
 
 @asynccontextmanager
 async def listening(app: web.Application, settings: Any) -> AsyncIterator[str]:
-    listener = Listener(app, settings, part="x", setting="x", stop_seconds=1.0)
+    listener = Listener(app, settings, server="x", setting="x", stop_seconds=1.0)
     await listener.start(0)
     try:
         yield f"http://127.0.0.1:{listener.port}"

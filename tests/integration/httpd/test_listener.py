@@ -238,7 +238,7 @@ async def test_port_that_is_taken_is_named_with_its_setting() -> None:
         other = Listener(
             aiohttp.web.Application(),
             listener._settings,
-            part="the other",
+            server="the other",
             setting="control.port",
             stop_seconds=1.0,
         )

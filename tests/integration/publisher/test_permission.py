@@ -556,7 +556,9 @@ async def test_refusals_are_in_the_audit_log(tmp_path: Path) -> None:
             assert reply.status == 401
     text = (tmp_path / "audit.log").read_text()
     found = [json.loads(line) for line in text.splitlines()]
-    assert [(one["part"], one["user"], one["action"], one["target"], one["result"]) for one in found] == [
+    assert [
+        (one["component"], one["user"], one["action"], one["target"], one["result"]) for one in found
+    ] == [
         ("publisher", "", "connect", "", "refused"),
         ("publisher", "ann", "subscribe", "bets", "refused"),
         ("publisher", "ann", "publish", "feed:moves", "refused"),

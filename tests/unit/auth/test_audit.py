@@ -42,7 +42,7 @@ def test_audit_line_has_time_user_address_action_and_result(written: Written) ->
     assert written.lines == [
         {
             "time": "2027-01-15T08:00:00.500+00:00",
-            "part": "control",
+            "component": "control",
             "user": "ann",
             "address": "10.0.0.1",
             "action": "PUT /v1/views/{name}",
@@ -121,7 +121,7 @@ def test_several_processes_write_whole_lines(tmp_path: Path) -> None:
         process.join()
     found = [json.loads(line) for line in path.read_text().splitlines()]
     for name in ("a", "b"):
-        assert [line["user"] for line in found if line["part"] == name] == [str(n) for n in range(500)]
+        assert [line["user"] for line in found if line["component"] == name] == [str(n) for n in range(500)]
 
 
 def test_full_disk_fails_no_request(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -143,7 +143,7 @@ def test_audit_log_is_written_to_the_configured_file(
         auth = Auth(audit_log=name)
         config = Config(data_dir=tmp_path / "data", path=tmp_path / "d.toml", auth=auth)
         AuditLog.of("gateway", config).write("x", "ok", user="ann", address="::1")
-        assert json.loads(path.read_text())["part"] == "gateway"
+        assert json.loads(path.read_text())["component"] == "gateway"
     AuditLog.of("gateway", Config(auth=Auth(audit_log="-"))).write("x", "ok", user="ann", address="::1")
     assert json.loads(capfd.readouterr().err)["user"] == "ann"
 

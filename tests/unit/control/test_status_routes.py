@@ -20,7 +20,7 @@ async def test_parts_feeds_and_views_in_one_reply(api: Api) -> None:
     api.now += 2
     status = await api.get("/v1/status")
     assert status["stack"] == "s1"
-    assert [(part["name"], part["pid"], part["beat_age_ms"]) for part in status["parts"]] == [
+    assert [(part["name"], part["pid"], part["heartbeat_age_ms"]) for part in status["components"]] == [
         ("kafka", 11, None),
         ("publisher-1", 12, None),
         ("publisher-2", 13, 2000),
@@ -35,7 +35,7 @@ async def test_parts_feeds_and_views_in_one_reply(api: Api) -> None:
 
 
 async def test_without_a_stack_file_the_store_is_enough(api: Api) -> None:
-    assert (await api.get("/v1/status"))["parts"] == []
+    assert (await api.get("/v1/status"))["components"] == []
 
 
 async def test_status_lists_alarms(api: Api) -> None:

@@ -160,7 +160,7 @@ async def test_invalid_heartbeat_is_ignored(api: Api) -> None:
     for id, said in enumerate(["", "[]", '{"views":3}', '{"views":{"odds":null}}']):
         api.store.writer.heartbeat("reducers", str(id), said)
     assert (await api.get("/v1/views/odds/status"))["lag"] is None
-    assert len((await api.get("/v1/status"))["parts"]) == 4
+    assert len((await api.get("/v1/status"))["components"]) == 4
 
 
 def test_equal_definitions_have_equal_text() -> None:

@@ -215,7 +215,9 @@ async def test_audit_log_has_rejected_requests(tmp_path: Path) -> None:
         await client.post("/topics/t", headers=token(consume=True))
         await client.put("/config", headers=token(operator="operate"), data="{}")
     found = [json.loads(line) for line in (tmp_path / "audit.log").read_text().splitlines()]
-    assert [(one["part"], one["user"], one["action"], one["target"], one["result"]) for one in found] == [
+    assert [
+        (one["component"], one["user"], one["action"], one["target"], one["result"]) for one in found
+    ] == [
         ("gateway", "ann", "POST /topics/{topic}", "t", "refused"),
         ("gateway", "ann", "PUT /config", "", "failed"),
     ]

@@ -139,7 +139,7 @@ class HttpServer:
         self._listener = Listener(
             self.app(),
             self._settings,
-            part="the publisher",
+            server="the publisher",
             setting="publisher.http_port",
             stop_seconds=1.0,
             tally=self._tally,

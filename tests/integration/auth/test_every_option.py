@@ -19,7 +19,7 @@ import msgspec
 import pyarrow as pa
 import pytest
 from tests.integration.auth.test_every_path import Stand, french, german, hers, row, standing
-from tests.integration.publisher.test_permission import token
+from tests.integration.publisher.test_publisher_authorization import token
 from tests.support.fake_view import VIEW
 from tests.support.serving_publisher import WAIT
 from tests.support.wire_formats import CODECS

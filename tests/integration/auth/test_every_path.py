@@ -21,7 +21,7 @@ import msgspec
 import pyarrow as pa
 import pytest
 from aiohttp.test_utils import TestServer
-from tests.integration.publisher.test_permission import AUTH, keys_of, token
+from tests.integration.publisher.test_publisher_authorization import AUTH, keys_of, token
 from tests.support.control_api import Announced
 from tests.support.fake_view import VIEW, FakeTopicWriter, FakeView
 from tests.support.serving_publisher import WAIT, Raw, raw, serving

@@ -9,7 +9,7 @@ import sys
 from typing import Any
 
 import pytest
-from tests.integration.publisher.test_permission import AUTH, KEY, french, german, two_rows
+from tests.integration.publisher.test_publisher_authorization import AUTH, KEY, french, german, two_rows
 from tests.support.clock import LIMIT
 from tests.support.fake_view import VIEW, until
 from tests.support.serving_publisher import WAIT, serving

@@ -67,7 +67,15 @@ async def test_cost_beyond_the_burst_is_refused(store: Faces) -> None:
 async def register(store: Faces, n: int, caps: QueryLimits) -> bool:
     """Register the query number n; whether there was room for it."""
     try:
-        await store.reader.register("odds", f"id-{n}", f"text-{n}", f"sub-{n}", TTL, True, caps)
+        await store.reader.register(
+            "odds",
+            query_id=f"id-{n}",
+            text=f"text-{n}",
+            subscription=f"sub-{n}",
+            ttl_ms=TTL,
+            begun=True,
+            limits=caps,
+        )
     except LimitExceeded:
         return False
     return True

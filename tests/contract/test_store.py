@@ -91,26 +91,41 @@ def test_assignment_is_read_under_the_same_claim(store: Faces) -> None:
 async def test_hundreds_of_concurrent_calls_succeed(store: Faces) -> None:
     begin(store)
     found = await asyncio.gather(
-        *(store.reader.register("odds", f"q{n}", "text", f"s{n}", 60_000, True) for n in range(300))
+        *(
+            store.reader.register(
+                "odds", query_id=f"q{n}", text="text", subscription=f"s{n}", ttl_ms=60_000, begun=True
+            )
+            for n in range(300)
+        )
     )
     assert len({one.number for one in found}) == 300
 
 
 async def test_register_refuses_another_query_under_a_known_id(store: Faces) -> None:
     begin(store)
-    first = await store.reader.register("odds", "q1", "one", "s1", 60_000, True)
+    first = await store.reader.register(
+        "odds", query_id="q1", text="one", subscription="s1", ttl_ms=60_000, begun=True
+    )
     with pytest.raises(BadQuery, match="another query"):
-        await store.reader.register("odds", "q1", "two", "s2", 60_000, True)
+        await store.reader.register(
+            "odds", query_id="q1", text="two", subscription="s2", ttl_ms=60_000, begun=True
+        )
     assert await store.reader.subscription("odds", "s2") is None
-    again = await store.reader.register("odds", "q1", "one", "s3", 60_000, True)
+    again = await store.reader.register(
+        "odds", query_id="q1", text="one", subscription="s3", ttl_ms=60_000, begun=True
+    )
     assert (again.number, again.version, again.created) == (first.number, first.version, False)
 
 
 async def test_registry_diff_returns_each_step(store: Faces) -> None:
     begin(store)
     assert store.writer.registry_diff("odds", 0) is None
-    first = await store.reader.register("odds", "q1", "one", "s1", 60_000, True)
-    second = await store.reader.register("odds", "q2", "two", "s2", 60_000, True)
+    first = await store.reader.register(
+        "odds", query_id="q1", text="one", subscription="s1", ttl_ms=60_000, begun=True
+    )
+    second = await store.reader.register(
+        "odds", query_id="q2", text="two", subscription="s2", ttl_ms=60_000, begun=True
+    )
     diff = store.writer.registry_diff("odds", first.version)
     assert [(c.number, c.id, c.text) for c in diff.changes] == [(second.number, "q2", "two")]
     await store.reader.end("odds", "s1")
@@ -175,7 +190,9 @@ def test_empty_group_moves_only_the_mark(store: Faces) -> None:
 
 async def test_write_matched_before_a_registration_is_refused_with_the_query(store: Faces) -> None:
     claimed, opened = begin(store)
-    registered = await store.reader.register("odds", "q1", "text", "s1", 60_000, True)
+    registered = await store.reader.register(
+        "odds", query_id="q1", text="text", subscription="s1", ttl_ms=60_000, begun=True
+    )
     assert registered.created
     with pytest.raises(Behind) as caught:
         write(store, claimed, opened, 1, change("a", {"n": 1}))
@@ -190,7 +207,9 @@ async def test_write_matched_before_a_registration_is_refused_with_the_query(sto
 
 async def test_registry_diff_includes_removed_queries(store: Faces) -> None:
     claimed, _ = begin(store)
-    registered = await store.reader.register("odds", "q1", "text", "s1", 60_000, True)
+    registered = await store.reader.register(
+        "odds", query_id="q1", text="text", subscription="s1", ttl_ms=60_000, begun=True
+    )
     opened = store.writer.open(BUILD, 0, claimed.claim)
     assert [q.id for q in opened.queries] == ["q1"]
     await store.reader.end("odds", "s1")
@@ -202,15 +221,23 @@ async def test_registry_diff_includes_removed_queries(store: Faces) -> None:
 async def test_since_is_the_count_at_registration(store: Faces) -> None:
     claimed, opened = begin(store)
     write(store, claimed, opened, 1, change("a", {"n": 1}))
-    registered = await store.reader.register("odds", "q1", "text", "s1", 60_000, True)
+    registered = await store.reader.register(
+        "odds", query_id="q1", text="text", subscription="s1", ttl_ms=60_000, begun=True
+    )
     assert registered.state.since == 1
-    assert (await store.reader.register("odds", "q1", "text", "s2", 60_000, True)).created is False
+    assert (
+        await store.reader.register(
+            "odds", query_id="q1", text="text", subscription="s2", ttl_ms=60_000, begun=True
+        )
+    ).created is False
 
 
 async def test_query_is_removed_with_its_last_subscription(store: Faces) -> None:
     begin(store)
     for id in ("s1", "s2"):
-        await store.reader.register("odds", "q1", "text", id, 60_000, False)
+        await store.reader.register(
+            "odds", query_id="q1", text="text", subscription=id, ttl_ms=60_000, begun=False
+        )
     assert await store.reader.end("odds", "s1")
     assert not await store.reader.end("odds", "s1")
     assert await store.reader.query_text("odds", "q1") is not None
@@ -221,7 +248,9 @@ async def test_query_is_removed_with_its_last_subscription(store: Faces) -> None
 
 async def test_subscription_begins_once(store: Faces) -> None:
     begin(store)
-    await store.reader.register("odds", "q1", "text", "s1", 60_000, False)
+    await store.reader.register(
+        "odds", query_id="q1", text="text", subscription="s1", ttl_ms=60_000, begun=False
+    )
     assert (await store.reader.subscription("odds", "s1")).begun is False
     assert await store.reader.begin("odds", "s1", 60_000) is True
     assert await store.reader.begin("odds", "s1", 60_000) is False
@@ -234,8 +263,12 @@ async def test_subscription_begins_once(store: Faces) -> None:
 
 async def test_lapsed_subscriptions_are_swept_and_renewed_ones_stay(store: Faces) -> None:
     begin(store)
-    await store.reader.register("odds", "q1", "text", "short", 1, True)
-    await store.reader.register("odds", "q2", "text", "long", 60_000, True)
+    await store.reader.register(
+        "odds", query_id="q1", text="text", subscription="short", ttl_ms=1, begun=True
+    )
+    await store.reader.register(
+        "odds", query_id="q2", text="text", subscription="long", ttl_ms=60_000, begun=True
+    )
     while await store.reader.subscription("odds", "short") is not None:
         await asyncio.sleep(0.002)
     assert await store.reader.sweep("odds") == ["short"]
@@ -247,7 +280,9 @@ async def test_lapsed_subscriptions_are_swept_and_renewed_ones_stay(store: Faces
 async def test_sweep_removes_one_batch(store: Faces) -> None:
     begin(store)
     for number in range(SWEEP_BATCH + 5):
-        await store.reader.register("odds", "q1", "text", f"s{number}", 1, True)
+        await store.reader.register(
+            "odds", query_id="q1", text="text", subscription=f"s{number}", ttl_ms=1, begun=True
+        )
     while await store.reader.subscription("odds", f"s{SWEEP_BATCH + 4}") is not None:
         await asyncio.sleep(0.002)
     first, second = await store.reader.sweep("odds"), await store.reader.sweep("odds")
@@ -280,7 +315,9 @@ async def test_old_revocations_are_deleted_with_the_next_one(store: Faces) -> No
 
 async def test_register_fails_for_an_unknown_view(store: Faces) -> None:
     with pytest.raises(KeyError):
-        await store.reader.register("nope", "q1", "text", "s1", 60_000, True)
+        await store.reader.register(
+            "nope", query_id="q1", text="text", subscription="s1", ttl_ms=60_000, begun=True
+        )
     assert await store.reader.view("nope") is None
 
 
@@ -464,7 +501,9 @@ async def test_next_build_goes_live(store: Faces) -> None:
     store.writer.define("odds", "b2", '{"view":{"n":2}}')
     info = await store.reader.view("odds")
     assert (info.live, info.next) == ("b1", "b2")
-    await store.reader.register("odds", "q1", "text", "s1", 60_000, True)
+    await store.reader.register(
+        "odds", query_id="q1", text="text", subscription="s1", ttl_ms=60_000, begun=True
+    )
     assert store.writer.go_live(Build("odds", "b2")) == "b1"
     info = await store.reader.view("odds")
     assert (info.live, info.next, info.definition) == ("b2", "", '{"view":{"n":2}}')
@@ -557,7 +596,9 @@ async def test_rows_are_read_with_the_time_at_which_timed_queries_were_matched(s
     # A clock may move alone, but not past a query that the writer does not know, whose transition it would
     # miss.
     alone = group(BUILD, opened, claimed.claim.generation, 2, 1, follows=Mark(1))
-    await store.reader.register("odds", "q1", "text", "s1", 60_000, True)
+    await store.reader.register(
+        "odds", query_id="q1", text="text", subscription="s1", ttl_ms=60_000, begun=True
+    )
     with pytest.raises(Behind):
         store.writer.write(replace(alone, clock=6_000))
     store.writer.write(replace(alone, clock=6_000, version=1))
@@ -571,7 +612,9 @@ async def test_rows_are_read_with_the_time_at_which_timed_queries_were_matched(s
 async def test_dropped_view_leaves_no_keys(store: Faces) -> None:
     claimed, opened = begin(store)
     write(store, claimed, opened, 1, change("a", {"n": 1}), expires=5)
-    await store.reader.register("odds", "q1", "text", "s1", 60_000, True)
+    await store.reader.register(
+        "odds", query_id="q1", text="text", subscription="s1", ttl_ms=60_000, begun=True
+    )
     store.writer.drop_view("odds")
     assert await store.reader.views() == []
     assert store.writer.views() == {}
@@ -616,15 +659,19 @@ async def test_tail_yields_all_events_in_order(store: Faces) -> None:
     while got[-1].last < 4:
         got += (await next_of(tail, Entries)).entries
     assert [seq for e in got for seq, _ in e.numbered()] == [2, 3, 4]
-    await store.reader.register("odds", "q1", "text", "s1", 60_000, False)
+    await store.reader.register(
+        "odds", query_id="q1", text="text", subscription="s1", ttl_ms=60_000, begun=False
+    )
     await store.reader.begin("odds", "s1", 60_000)
     assert (await next_of(tail, Begun)).subscription == "s1"
-    await store.reader.register("odds", "q1", "text", "s2", 60_000, False)
+    await store.reader.register(
+        "odds", query_id="q1", text="text", subscription="s2", ttl_ms=60_000, begun=False
+    )
     assert await store.reader.end("odds", "s2")
     assert not await store.reader.end("odds", "s2", notify=True), "an unknown subscription notifies nobody"
     assert await store.reader.end("odds", "s1", notify=True)
     assert (await next_of(tail, Ended)).subscription == "s1"
-    await store.reader.register("odds", "q1", "text", "s3", 1, False)
+    await store.reader.register("odds", query_id="q1", text="text", subscription="s3", ttl_ms=1, begun=False)
     while not await store.reader.sweep("odds"):
         await asyncio.sleep(0.002)
     assert (await next_of(tail, Lapsed)).subscriptions == ("s3",)
@@ -671,7 +718,9 @@ async def test_log_and_registry_report_the_same_history(store: Faces) -> None:
     tail = store.reader.tail("odds")
     try:
         attached = await anext(tail)
-        registered = await store.reader.register("odds", "q1", "text", "s1", 60_000, True)
+        registered = await store.reader.register(
+            "odds", query_id="q1", text="text", subscription="s1", ttl_ms=60_000, begun=True
+        )
         state = await store.reader.query_state("odds", "q1")
         assert attached.history_id == registered.state.history_id == state.history_id != ""
         store.restart()

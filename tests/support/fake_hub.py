@@ -63,7 +63,9 @@ def sizes(hub: Hub) -> tuple[int, int, int]:
 
 async def register(fake_view: FakeView, id: str, *, begun: bool = False) -> str:
     query = Query.parse(VIEW, "s = 'f'")
-    await fake_view.reader.register(VIEW, query.id, query.text, id, 60_000, begun)
+    await fake_view.reader.register(
+        VIEW, query_id=query.id, text=query.text, subscription=id, ttl_ms=60_000, begun=begun
+    )
     return query.channel
 
 

@@ -59,7 +59,13 @@ async def create(request: web.Request) -> web.Response:
     try:
         caps = query_limits(context.config.limits, query)
         found = await context.reader.register(
-            query.view, query.id, query.text, id, context.ttl_ms, False, caps
+            query.view,
+            query_id=query.id,
+            text=query.text,
+            subscription=id,
+            ttl_ms=context.ttl_ms,
+            begun=False,
+            limits=caps,
         )
     except KeyError:  # the view was removed in the meantime
         await require_view(context, query.view, grant)

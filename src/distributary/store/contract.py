@@ -184,6 +184,7 @@ class ReaderStore(Protocol):
     async def register(
         self,
         view: str,
+        *,
         query_id: str,
         text: str,
         subscription: str,

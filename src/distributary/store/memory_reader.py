@@ -63,6 +63,7 @@ class MemoryReader:
     async def register(
         self,
         view: str,
+        *,
         query_id: str,
         text: str,
         subscription: str,

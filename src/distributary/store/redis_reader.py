@@ -147,6 +147,7 @@ class RedisReader:
     async def register(
         self,
         view: str,
+        *,
         query_id: str,
         text: str,
         subscription: str,

@@ -132,6 +132,7 @@ class ShardedReader:
     async def register(
         self,
         view: str,
+        *,
         query_id: str,
         text: str,
         subscription: str,
@@ -139,7 +140,15 @@ class ShardedReader:
         begun: bool,
         limits: QueryLimits = NO_QUERY_LIMITS,
     ) -> Registered:
-        return await self._of(view).register(view, query_id, text, subscription, ttl_ms, begun, limits)
+        return await self._of(view).register(
+            view,
+            query_id=query_id,
+            text=text,
+            subscription=subscription,
+            ttl_ms=ttl_ms,
+            begun=begun,
+            limits=limits,
+        )
 
     async def subscription(self, view: str, subscription: str) -> Subscription | None:
         return await self._of(view).subscription(view, subscription)

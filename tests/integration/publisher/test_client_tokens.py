@@ -10,7 +10,13 @@ from typing import Any
 import pytest
 from centrifuge import Client, ClientEventHandler
 from tests.integration.publisher.test_clients import NODE, Notes, protobuf
-from tests.integration.publisher.test_publisher_authorization import french, german, none_left, token, two_rows
+from tests.integration.publisher.test_publisher_authorization import (
+    french,
+    german,
+    none_left,
+    token,
+    two_rows,
+)
 from tests.support.fake_view import VIEW, until
 from tests.support.serving_publisher import WAIT, serving
 from tests.support.signed_tokens import SECRET

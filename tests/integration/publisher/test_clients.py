@@ -150,7 +150,9 @@ async def test_python_waits_for_a_begin(protobuf: bool) -> None:
     fake_view = FakeView()
     fake_view.put(("a", {"s": "f"}))
     query = Query.parse(VIEW, "s = 'f'")
-    await fake_view.reader.register(VIEW, query.id, query.text, "G", 60_000, False)
+    await fake_view.reader.register(
+        VIEW, query_id=query.id, text=query.text, subscription="G", ttl_ms=60_000, begun=False
+    )
     async with serving(fake_view) as publisher:
         client = Client(publisher.addresses["websocket"], use_protobuf=protobuf)
         notes = Notes()

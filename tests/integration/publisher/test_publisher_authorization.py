@@ -230,7 +230,9 @@ async def test_subscription_belongs_to_its_creator() -> None:
     whole = Query.parse(VIEW, None)
     mine, his, all_rows = owned_id("ann"), owned_id("bob"), owned_id("ann")
     for id, request in ((mine, query), (his, query), (all_rows, whole), ("G", query)):
-        await fake_view.reader.register(VIEW, request.id, request.text, id, 60_000, True)
+        await fake_view.reader.register(
+            VIEW, query_id=request.id, text=request.text, subscription=id, ttl_ms=60_000, begun=True
+        )
     async with serving(fake_view, auth=AUTH) as publisher, connected(publisher, german()) as ann:
         assert await keys_of(ann, query.channel, data={"subscription": mine}) == ["de"]
         await ann.ask(3, unsubscribe={"channel": query.channel})
@@ -305,7 +307,9 @@ async def test_refresh_during_a_join_applies_to_it() -> None:
 async def test_waiting_subscription_is_rechecked() -> None:
     fake_view = two_rows()
     query, id = Query.parse(VIEW, "c = 'DE'"), owned_id("ann")
-    await fake_view.reader.register(VIEW, query.id, query.text, id, 60_000, False)
+    await fake_view.reader.register(
+        VIEW, query_id=query.id, text=query.text, subscription=id, ttl_ms=60_000, begun=False
+    )
     async with serving(fake_view, auth=AUTH) as publisher, connected(publisher, german()) as ann:
         request = {"channel": query.channel, "data": {"subscription": id}}
         assert (await ann.ask(2, subscribe=request))["subscribe"]["data"] == {"op": "waiting"}

@@ -194,7 +194,9 @@ async def test_begun_subscription_gets_pages(codec: Codec) -> None:
     for n in range(40):
         fake_view.put((f"k{n:02}", {"s": "f", "filler": "x" * 5_000}))
     query = Query.parse(VIEW, "s = 'f'")
-    await fake_view.reader.register(VIEW, query.id, query.text, "G", 60_000, False)
+    await fake_view.reader.register(
+        VIEW, query_id=query.id, text=query.text, subscription="G", ttl_ms=60_000, begun=False
+    )
     async with serving(fake_view) as publisher, raw(publisher, codec) as client:
         await client.connect()
         await client.send({"id": 2, "subscribe": {"channel": query.channel, "data": {"subscription": "G"}}})
@@ -227,7 +229,9 @@ async def test_two_connections_share_a_subscription(codec: Codec) -> None:
     fake_view = FakeView()
     fake_view.put(("a", {"s": "f", "n": 0}))
     query = Query.parse(VIEW, "s = 'f'")
-    await fake_view.reader.register(VIEW, query.id, query.text, "G", 60_000, False)
+    await fake_view.reader.register(
+        VIEW, query_id=query.id, text=query.text, subscription="G", ttl_ms=60_000, begun=False
+    )
     request = {"id": 2, "subscribe": {"channel": query.channel, "data": {"subscription": "G"}}}
     async with serving(fake_view) as publisher, raw(publisher, codec) as second:
         async with raw(publisher, codec) as first:
@@ -257,7 +261,9 @@ async def test_two_connections_share_a_subscription(codec: Codec) -> None:
 async def test_subscription_ended_elsewhere_ends_at_once(codec: Codec) -> None:
     fake_view = FakeView()
     query = Query.parse(VIEW, "s = 'f'")
-    await fake_view.reader.register(VIEW, query.id, query.text, "G", 60_000, True)
+    await fake_view.reader.register(
+        VIEW, query_id=query.id, text=query.text, subscription="G", ttl_ms=60_000, begun=True
+    )
     request = {"id": 2, "subscribe": {"channel": query.channel, "data": {"subscription": "G"}}}
     async with (
         serving(fake_view) as publisher,

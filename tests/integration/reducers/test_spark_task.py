@@ -124,7 +124,9 @@ async def test_timed_query_changes_although_no_command_arrived(tasks: Tasks) -> 
     reader = RedisReader(tasks.url)
     query = Query.parse("v", "starts > now()")
     try:
-        registered = await reader.register("v", query.id, query.text, "s", 60_000, True)
+        registered = await reader.register(
+            "v", query_id=query.id, text=query.text, subscription="s", ttl_ms=60_000, begun=True
+        )
 
         async def keys() -> list[str]:
             return [key for key, _ in (await read_registered(reader, BUILD, query, registered.number)).rows]

@@ -37,7 +37,7 @@ async def sent(store: StoreServer, call: Callable[[], Awaitable[object]]) -> int
 
 async def test_floor_is_read_without_the_oldest_group(store: StoreServer, reader: RedisReader) -> None:
     fake_view = FakeView(writer=RedisWriter(store.url))
-    await reader.register(VIEW, "q1", "{}", "s1", 60_000, True)
+    await reader.register(VIEW, query_id="q1", text="{}", subscription="s1", ttl_ms=60_000, begun=True)
     fake_view.put(("a", {"filler": MEGABYTE}), ("b", {"n": 1}))
     fake_view.put(("a", {"n": 1}))
     calls: list[Callable[[], Awaitable[object]]] = [

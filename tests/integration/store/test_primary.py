@@ -118,11 +118,15 @@ async def test_reader_leaves_a_demoted_primary_for_the_new_one(
         with pytest.raises(
             LinkError, match="replica"
         ):  # the address has not moved yet: told, and not for ever
-            await reader.register(VIEW, "q1", "{}", "s1", 60_000, True)
+            await reader.register(
+                VIEW, query_id="q1", text="{}", subscription="s1", ttl_ms=60_000, begun=True
+            )
         with pytest.raises(LinkError, match="replica"):
             await reader.heartbeat("publisher", "x", "{}")
         address.aim([two.port])
-        registered = await reader.register(VIEW, "q1", "{}", "s1", 60_000, True)
+        registered = await reader.register(
+            VIEW, query_id="q1", text="{}", subscription="s1", ttl_ms=60_000, begun=True
+        )
         await reader.heartbeat("publisher", "x", "{}")
         assert registered.state.history_id.startswith(info(two)["run_id"])
         await until(lambda: sink.endings)
@@ -171,7 +175,7 @@ async def test_reader_does_not_report_data_missing_on_a_replica(store: StoreServ
         lambda: reader.views(),
         lambda: reader.view(VIEW),
         lambda: reader.build(fake_view.build),
-        lambda: reader.register(VIEW, "q1", "{}", "s1", 60_000, True),
+        lambda: reader.register(VIEW, query_id="q1", text="{}", subscription="s1", ttl_ms=60_000, begun=True),
         lambda: reader.subscription(VIEW, "s1"),
         lambda: reader.query_text(VIEW, "q1"),
         lambda: reader.begin(VIEW, "s1", 60_000),

@@ -68,7 +68,9 @@ async def test_server_that_is_down_affects_only_its_own_views(
     try:
         builds = [live(writer, here), live(writer, there)]
         for view in (here, there):
-            await reader.register(view, "q1", "text", f"s-{view}", 60_000, True)
+            await reader.register(
+                view, query_id="q1", text="text", subscription=f"s-{view}", ttl_ms=60_000, begun=True
+            )
         for server, mine, other in ((two[0], here, there), (two[1], there, here)):
             keys = server.names()
             assert any(f"{{{mine}}}" in key for key in keys)

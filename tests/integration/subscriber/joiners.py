@@ -145,7 +145,9 @@ class Joiners:
             for _ in self._while_good(joins):
                 asking, id = self._choose(), str(uuid.uuid4())
                 witness, query = Witness(asking.wanted), asking.query
-                await self._reader.register(VIEW, query.id, query.text, id, 60_000, False)
+                await self._reader.register(
+                    VIEW, query_id=query.id, text=query.text, subscription=id, ttl_ms=60_000, begun=False
+                )
                 when = self._random.choices(("before", "beside", "after"), (1, 3, 6))[0]
                 if when == "before":
                     await self._reader.begin(VIEW, id, 60_000)

@@ -260,7 +260,9 @@ async def test_sweep_goes_on_while_there_are_more(api: Api) -> None:
     api.define()
     many = SWEEP_BATCH * 3 + 1
     for number in range(many):
-        await api.store.reader.register("odds", f"q{number}", "{}", f"s{number}", 1_000, False)
+        await api.store.reader.register(
+            "odds", query_id=f"q{number}", text="{}", subscription=f"s{number}", ttl_ms=1_000, begun=False
+        )
     api.now += 2
     assert await sweep_once(api.context) == many
     assert len([c for c in api.announced.commands if c.op == "end"]) == many

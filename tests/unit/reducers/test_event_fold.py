@@ -260,7 +260,9 @@ def test_event_function_that_raises_leaves_row_and_gives_one_dead_letter() -> No
 async def test_event_is_reported_as_change_and_does_not_extend_ttl() -> None:
     one = Setup(view=View("v", "f", reduce="m:act", events="e", reduce_events="m:on_event", ttl=60.0))
     query = Query.parse("v", "n > 20")
-    await one.store.reader.register("v", query.id, query.text, "s", 60_000, True)
+    await one.store.reader.register(
+        "v", query_id=query.id, text=query.text, subscription="s", ttl_ms=60_000, begun=True
+    )
     one.reducer.refresh()
     one.reducer.fold([packed(0, "a", {"n": 1}, time=1000)])
     (before,) = one.store.writer.rows(BUILD, ["a"])

@@ -78,7 +78,9 @@ def test_idle_ticker_opens_a_partition_only_when_rows_expire(idle: IdleView) -> 
 async def test_idle_ticker_yields_partition_to_a_batch_and_takes_it_back(idle: IdleView) -> None:
     query = Query.parse("v", "starts > now()")
     idle.fold(idle.task(0), 0, "a", idle.now + 2_000)
-    await idle.store.reader.register("v", query.id, query.text, "s", 60_000, True)
+    await idle.store.reader.register(
+        "v", query_id=query.id, text=query.text, subscription="s", ttl_ms=60_000, begun=True
+    )
     idle.ticker.step()
     task = idle.task(0)
     idle.fold(task, 1, "b", idle.now + 3_000)

@@ -93,7 +93,14 @@ class TimedView:
     async def subscribe(self, text: str) -> None:
         query = Query.parse("v", text)
         await self.catch_up()
-        made = await self.store.reader.register("v", query.id, query.text, f"s{self.read}{text}", 10**9, True)
+        made = await self.store.reader.register(
+            "v",
+            query_id=query.id,
+            text=query.text,
+            subscription=f"s{self.read}{text}",
+            ttl_ms=10**9,
+            begun=True,
+        )
         self.subscribers.setdefault(made.number, (query, await self.rows(query)))
 
     async def catch_up(self) -> None:

@@ -258,7 +258,9 @@ async def test_query_that_is_registered_during_a_write_is_matched(
 ) -> None:
     one = Setup()
     query = Query.parse("v", "n = 1")
-    registered = await one.store.reader.register("v", query.id, query.text, "s", 60_000, True)
+    registered = await one.store.reader.register(
+        "v", query_id=query.id, text=query.text, subscription="s", ttl_ms=60_000, begun=True
+    )
     one.reducer.fold([packed(0, "a", {"n": 1}), packed(1, "b", {"n": 2})])
     changes = await changes_of(one)
     assert [c.adds for _, c in changes] == [[registered.number], []]
@@ -270,7 +272,11 @@ async def test_query_that_is_registered_during_a_write_is_matched(
 async def test_add_change_and_remove_are_decided_from_old_and_new() -> None:
     one = Setup()
     query = Query.parse("v", "n = 1")
-    number = (await one.store.reader.register("v", query.id, query.text, "s", 60_000, True)).number
+    number = (
+        await one.store.reader.register(
+            "v", query_id=query.id, text=query.text, subscription="s", ttl_ms=60_000, begun=True
+        )
+    ).number
     for offset, value in enumerate([{"n": 0}, {"n": 1}, {"m": 1}, {"n": 2}, None]):
         one.reducer.fold([packed(offset, "a", value)])
     got = [(c.adds, c.changes, c.removes) for _, c in await changes_of(one)]
@@ -292,7 +298,11 @@ async def test_record_that_changes_nothing_writes_no_change() -> None:
 async def test_rows_expire_by_a_timed_write() -> None:
     one = Setup(View("v", "f", ttl=10.0))
     query = Query("v")
-    number = (await one.store.reader.register("v", query.id, query.text, "s", 60_000, True)).number
+    number = (
+        await one.store.reader.register(
+            "v", query_id=query.id, text=query.text, subscription="s", ttl_ms=60_000, begun=True
+        )
+    ).number
     now = one.store.now()
     one.reducer.fold([packed(0, "old", {"n": 1}, time=now - 60_000), packed(1, "new", {"n": 1}, time=now)])
     assert one.reducer.expire() == 1

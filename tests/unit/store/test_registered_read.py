@@ -60,7 +60,11 @@ def some_row(chance: random.Random) -> dict[str, Any]:
 
 async def known(fake_view: FakeView, query: Query) -> int:
     """Register a query; give its number."""
-    return (await fake_view.reader.register(VIEW, query.id, query.text, "S", 60_000, True)).number
+    return (
+        await fake_view.reader.register(
+            VIEW, query_id=query.id, text=query.text, subscription="S", ttl_ms=60_000, begun=True
+        )
+    ).number
 
 
 @pytest.mark.parametrize("seed", range(20))

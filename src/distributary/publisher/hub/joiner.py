@@ -178,9 +178,9 @@ class Joiner:
         try:
             found = await self._store.register(
                 view,
-                query.id,
-                query.text,
-                subscription.id,
+                query_id=query.id,
+                text=query.text,
+                subscription=subscription.id,
                 ttl_ms=self._ttl_ms,
                 begun=True,
                 limits=query_limits(self._limits, query),

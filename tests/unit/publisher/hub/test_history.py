@@ -34,7 +34,9 @@ async def ask(fake_view: FakeView, since: Position | None, limit: int, reverse: 
 
 
 async def registered(fake_view: FakeView) -> None:
-    await fake_view.reader.register(VIEW, QUERY.id, QUERY.text, "G", 60_000, True)
+    await fake_view.reader.register(
+        VIEW, query_id=QUERY.id, text=QUERY.text, subscription="G", ttl_ms=60_000, begun=True
+    )
 
 
 def row(key: str, s: str) -> tuple[str, dict[str, object] | None]:

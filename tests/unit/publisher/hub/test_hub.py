@@ -42,7 +42,9 @@ async def test_join_is_refused_when_another_query_has_its_id() -> None:
     fake_view = FakeView()
     fake_view.put(("a", {"s": "f"}), ("secret", {"s": "g"}))
     query = Query.parse(VIEW, "s = 'f'")
-    await fake_view.reader.register(VIEW, query.id, "{}", "other", 60_000, True)
+    await fake_view.reader.register(
+        VIEW, query_id=query.id, text="{}", subscription="other", ttl_ms=60_000, begun=True
+    )
     async with hub_of(fake_view) as hub:
         with pytest.raises(Refused) as caught:
             await hub.join(request(FILTERED), FoldingSink())

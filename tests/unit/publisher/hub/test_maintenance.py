@@ -54,7 +54,9 @@ async def test_hundreds_of_lapsed_subscriptions_are_swept_in_one_round() -> None
     async with hub_of(fake_view, ttl=10, announce=announce) as hub:
         many = SWEEP_BATCH * 4
         for number in range(many):
-            await fake_view.reader.register(VIEW, f"q{number}", "{}", f"s{number}", 1_000, True)
+            await fake_view.reader.register(
+                VIEW, query_id=f"q{number}", text="{}", subscription=f"s{number}", ttl_ms=1_000, begun=True
+            )
         clock[0] += 2
         await Maintenance(hub).sweep()
         assert not fake_view.store.views[VIEW].queries

@@ -152,7 +152,9 @@ def folded(rows: dict[str, Any], outcome: Recovered) -> dict[str, Any]:
 
 
 async def registered(fake_view: FakeView, query: Query, id: str = "s") -> None:
-    await fake_view.reader.register(VIEW, query.id, query.text, id, 60_000, True)
+    await fake_view.reader.register(
+        VIEW, query_id=query.id, text=query.text, subscription=id, ttl_ms=60_000, begun=True
+    )
 
 
 @pytest.mark.parametrize("query", [WHOLE, FOOTBALL], ids=["whole", "filter"])

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from distributary.model.order import order_of
 from distributary.model.query import Query
-from distributary.model.query_plan import MAX_BRANCHES, plans
+from distributary.model.query_plan import MAX_BRANCHES, is_expensive, plans
 
 
 @pytest.mark.parametrize(
@@ -48,3 +49,28 @@ def test_plan_names_top_level_fields() -> None:
         *(plan.names() for plan in plans(1, Query.parse("v", "a.x = 1 or b > 1 and c is null")))
     )
     assert names == {"a", "b", "c"}
+
+
+@pytest.mark.parametrize(
+    ("where", "expensive"),
+    [
+        (None, False),
+        ("a = 1", False),
+        ("a > 1 and name like '%x%'", False),
+        ("a = 1 or b = 2", False),
+        ("a in (1, 2, 3)", False),
+        ("a is null", False),
+        ("name like '%x%'", True),
+        ("name like '%z1%' or name not like '%y1_q%'", True),
+        ("a != 1", True),
+        ("a is not null", True),
+        ("a = 1 or name like '%x%'", True),
+    ],
+)
+def test_query_without_an_index_is_expensive(where: str | None, expensive: bool) -> None:
+    assert is_expensive(Query.parse("odds", where)) == expensive
+    assert not is_expensive(Query.of_keys("odds", ["a"]))
+
+
+def test_order_alone_is_not_expensive() -> None:
+    assert not is_expensive(Query.parse("odds", None).ordered(order_of("price", 10)))

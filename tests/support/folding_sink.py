@@ -1,4 +1,4 @@
-"""A subscriber that folds what it is given and checks every promise as it goes."""
+"""A subscriber that folds what it is sent and checks every promise."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class PlainEncoder:
 
 
 class FoldingSink:
-    """Implements ``Sink``; keeps its rows and position over several joins, as a client does."""
+    """Implements ``Sink``; has its rows and position over several joins, as a client does."""
 
     def __init__(self, key: str = "plain") -> None:
         self.key = key

@@ -1,4 +1,4 @@
-"""A publisher on real sockets over the store in memory, and a WebSocket client that says what it gets."""
+"""A publisher on real sockets over the store in memory, and a WebSocket client for tests."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class Raw:
         return self.socket.close_code or 0, self.socket.close_reason or ""
 
     async def connect(self, token: str = "") -> dict[str, Any]:
-        """Connect; gives what the reply says."""
+        """Connect; return the reply."""
         await self.send({"id": 1, "connect": {"token": token} if token else {}})
         reply = await self.next()
         assert "connect" in reply, reply

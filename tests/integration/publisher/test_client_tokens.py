@@ -1,4 +1,4 @@
-"""The SDKs with tokens that last a second: they get others by themselves, and stop when that is said."""
+"""The SDKs with tokens that last a second: they fetch others on their own, and stop when told to."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ async def test_javascript_sdk_refreshes_its_token(protobuf: bool) -> None:
         give = german
 
         async def received(event: str) -> Any:
-            """Read on to the next line that tells of this event; whoever asks for a token gets one."""
+            """Read up to the next line with this event; requests for a token get one."""
             assert process.stdin is not None
             assert process.stdout is not None
             async with asyncio.timeout(3 * WAIT):

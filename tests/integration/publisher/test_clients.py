@@ -25,7 +25,7 @@ protobuf = pytest.mark.parametrize("protobuf", [False, True], ids=["json", "prot
 
 
 class Notes(SubscriptionEventHandler):  # type: ignore[misc]
-    """Writes down what the SDK says."""
+    """Records the SDK's events."""
 
     def __init__(self) -> None:
         self.subscribed: list[Any] = []
@@ -102,7 +102,7 @@ async def test_python_continues_at_another_publisher(protobuf: bool) -> None:
             client = Client(address, use_protobuf=protobuf)
             notes = Notes()
             sub = client.new_subscription(VIEW, notes)
-            if epoch:  # what an application does that keeps its position
+            if epoch:  # as an application does that stores its position
                 sub._recover, sub._offset, sub._epoch = True, seen[-1], epoch
             await client.connect()
             await sub.subscribe()
@@ -136,7 +136,7 @@ async def test_python_starts_from_a_position_with_some_fields(protobuf: bool) ->
         fake_view.put(("a", {"n": 5, "z": 2}), ("a", {"n": 6, "z": 2}))
         await until(lambda: notes.publications[-1][1].get("changed") == {"n": 6})
         assert len(notes.publications) == 3, "a change of another field is not sent"
-        # It comes back with its own position, though it still says from where it began.
+        # It reconnects with its own position, though it still sends its start.
         await client.disconnect()
         fake_view.put(("a", {"n": 7, "z": 2}))
         await client.connect()
@@ -280,7 +280,7 @@ async def test_python_answers_pings(protobuf: bool) -> None:
 )
 @protobuf
 async def test_javascript_sdk_follows_a_view(protobuf: bool) -> None:
-    """The script says what it sees, a line each; the test acts in between."""
+    """The script prints its events, one a line; the test acts in between."""
     fake_view = FakeView()
     fake_view.put(("a", {"n": 0}))
     taken = FakeTopicWriter()

@@ -1,4 +1,4 @@
-"""The first rows of a query, and a pace of one's own, on real sockets; and readers that do not read."""
+"""Order and conflation on real sockets, and readers that do not read."""
 
 from __future__ import annotations
 
@@ -273,7 +273,7 @@ async def test_javascript_sdk_has_order_and_conflation(protobuf: bool) -> None:
 
 
 async def test_readers_that_never_read_do_not_block_others() -> None:
-    """Some have a pace and some have not; a plain reader beside them gets every change, in order."""
+    """Some are conflated and some are not; a plain reader beside them gets every change, in order."""
     fake_view = FakeView()
     fake_view.put(("a", {"n": 0}))
     async with serving(fake_view, queue_bytes=200_000) as publisher, raw(publisher) as quick:
@@ -295,7 +295,7 @@ async def test_readers_that_never_read_do_not_block_others() -> None:
 
 
 async def test_two_thousand_changes_per_second_are_conflated(store: StoreServer) -> None:
-    """One option on subscribe, on a real store; whoever has no pace gets all of it."""
+    """One option on subscribe, on a real store; subscribers without it get every change."""
     fake_view = FakeView(writer=RedisWriter(store.url))
     reader = RedisReader(store.url)
     keys, changes, seconds = 40, 2_000, 4.5

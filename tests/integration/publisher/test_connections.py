@@ -20,7 +20,7 @@ from distributary.publisher.publisher_server import PublisherServer
 
 @contextlib.asynccontextmanager
 async def silent(publisher: PublisherServer) -> AsyncIterator[asyncio.StreamReader]:
-    """Connect and say nothing."""
+    """Connect and send nothing."""
     reader, writer = await asyncio.open_connection("127.0.0.1", publisher.websocket.port)
     try:
         yield reader

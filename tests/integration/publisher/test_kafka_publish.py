@@ -1,4 +1,4 @@
-"""Messages of clients on a real broker, which goes away and comes back."""
+"""Messages of clients on a real broker, which stops and restarts."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def records(broker: RunningBroker, count: int) -> list[Message]:
 
 
 async def test_acknowledged_message_is_in_kafka(broker: RunningBroker, writer: TopicWriter) -> None:
-    """Also after the broker was killed: a client is told, tries again, and no acknowledged move is lost."""
+    """Also after the broker was killed: a client gets an error and retries, and no acknowledged move is lost."""
     fake_view = FakeView()
     client_publisher = ClientPublisher([FEED], fake_view.reader, writer.send)
     async with serving(fake_view, client_publisher=client_publisher) as publisher, raw(publisher) as player:
@@ -103,6 +103,4 @@ async def test_publish_without_a_broker_is_an_error() -> None:
     with pytest.raises(KafkaUnavailable):
         await writer.send(OutgoingRecord(TOPIC, b"{}"))
     await writer.close(0.1)
-    await TopicWriter(
-        Kafka(bootstrap_servers="127.0.0.1:9"), RecordRouter({})
-    ).close()  # one that nobody used
+    await TopicWriter(Kafka(bootstrap_servers="127.0.0.1:9"), RecordRouter({})).close()  # an unused one

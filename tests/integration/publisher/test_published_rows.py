@@ -1,4 +1,4 @@
-"""A player acts: what it publishes comes back through Kafka, the reducers and the store as a change."""
+"""What a client publishes returns through Kafka, the reducers and the store as a change."""
 
 from __future__ import annotations
 

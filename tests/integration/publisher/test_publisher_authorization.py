@@ -1,4 +1,4 @@
-"""Who may have what from a publisher: tokens and keys over real sockets, with a filter of rows."""
+"""Authorization of a publisher: tokens and keys over real sockets, with row filters."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ async def test_valid_credentials_are_accepted(codec: Codec) -> None:
             ({"token": french(), "data": {"own": 1}}, {"X-API-Key": KEY}, ["fr"]),
         ):
             async with raw(publisher, codec, additional_headers=headers) as client:
-                # Both at once, as SDKs do: the second waits until it is known who asks.
+                # Both at once, as SDKs do: the second waits for the authentication.
                 await client.send({"id": 1, "connect": hello}, {"id": 2, "subscribe": {"channel": VIEW}})
                 assert "expires" in (await client.next())["connect"] or KEY in str((hello, headers))
                 assert [key for key, _ in (await client.next())["subscribe"]["data"]["rows"]] == rows
@@ -269,7 +269,7 @@ async def test_refresh_changes_what_is_served(codec: Codec) -> None:
             assert 590 <= reply["ttl"] <= 600
             fake_view.put(("de", {"c": "DE", "n": 1}))
             pushed = (await ann.next())["push"]["pub"]
-            # Another filter: the client is sent to subscribe again, and what it had is not continued.
+            # Another filter: the client must subscribe again, and its rows are not continued.
             assert "refresh" in await ann.ask(4, refresh={"token": french("ann")})
             ending = (await ann.next())["push"]
             assert (ending["channel"], ending["unsubscribe"]["code"]) == (VIEW, 2502)
@@ -367,7 +367,7 @@ async def test_channel_may_have_its_own_token(codec: Codec) -> None:
     fake_view = two_rows()
     fake_view.put(("de2", {"c": "DE", "n": 5}))
     async with serving(fake_view, auth=AUTH) as publisher, connected(publisher, german(), codec) as ann:
-        # It can only take away.
+        # It can only restrict.
         assert await keys_of(ann, token=token(rows="n = 5")) == ["de2"]
         own = {"channel": VIEW, "token": token(rows="n = 5", channel=VIEW)}
         message = (await ann.ask(3, sub_refresh=own))["sub_refresh"]
@@ -493,7 +493,7 @@ async def test_stream_resumes_only_under_its_row_filter() -> None:
         url = f"{publisher.addresses['http']}/v1/views/{VIEW}/events"
         async with http.get(url, params={"token": german()}) as stream:
             read = await until_seen(stream, b"event: ready")
-            # Somebody else who is served the same rows, but under no filter: positions are told otherwise.
+            # Another user with the same rows but no filter: positions have another epoch.
             async with http.get(url, params={"token": token(), "where": "c = 'DE'"}) as other:
                 first = await until_seen(other, b"event: ready")
                 fake_view.put(("de", {"c": "DE", "n": 1}))

@@ -37,7 +37,7 @@ async def stream(
 
 @asynccontextmanager
 async def unread(publisher: PublisherServer, query: str = "") -> AsyncIterator[sockets.socket]:
-    """A stream of which nothing is read but what a test reads from its socket."""
+    """A stream that is read only by the test, from its socket."""
     with sockets.socket() as found:
         found.setsockopt(sockets.SOL_SOCKET, sockets.SO_RCVBUF, 4096)
         found.setblocking(False)
@@ -89,7 +89,7 @@ async def lines(events: Stream, count: int) -> list[Any]:
 
 
 async def test_stream_has_lines_of_json() -> None:
-    """The same stream without the framing of events, for whoever reads a body as it comes."""
+    """The same stream without the framing of events, for programs that read a body as it comes."""
     fake_view = FakeView()
     fake_view.put(("a", {"s": "f"}), ("b", {"s": "g"}))
     async with serving(fake_view) as publisher:

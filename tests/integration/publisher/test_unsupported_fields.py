@@ -95,7 +95,7 @@ def messages(source: Path) -> dict[str, dict[str, int]]:
 
 @npm
 def test_newest_sdk_has_the_fields_of_the_publisher() -> None:
-    """A newer SDK with other fields fails here: say of each what becomes of it, in test_commands.py."""
+    """A newer SDK with other fields fails here: decide about each in test_client_commands.py."""
     known = messages(SDK)
     assert known["Command"].keys() == {"id", *PROTOCOL}
     for command, fields in PROTOCOL.items():

@@ -1,4 +1,4 @@
-"""A gateway before a publisher of the tests' own, and the npm client as a process that says what it sees."""
+"""A gateway in front of a publisher of the tests, and the npm client as a process that prints its events."""
 
 from __future__ import annotations
 

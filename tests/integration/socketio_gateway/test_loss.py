@@ -28,7 +28,7 @@ pytestmark = needs_node
 
 @asynccontextmanager
 async def process(*words: str, folder: Path, **settings: str) -> AsyncIterator[tuple[Any, dict[str, str]]]:
-    """A module as a process; its first line says where it is."""
+    """A module as a process; its first line has its addresses."""
     config = folder / "distributary.toml"
     config.write_text("")
     env = os.environ | {"DISTRIBUTARY_CONFIG": str(config)}
@@ -92,7 +92,7 @@ async def test_failed_resume_is_a_new_snapshot() -> None:
         node(one.port, "--websocket") as client,
     ):
         await client.ask("subscribe", {"view": VIEW})
-        fake_view.crash()  # the epoch is another: the publisher sends everybody back (2500)
+        fake_view.crash()  # the epoch changes: the publisher sends all subscribers back (2500)
         result = await client.next("subscribed")
         assert (result["recovered"], result["data"]["rows"]) == (False, [["a", {"n": 0}]])
         fake_view.put(("a", {"n": 1}))

@@ -1,4 +1,4 @@
-"""Subscribers that join a counted view in every way, again and again, and account for what they get."""
+"""Subscribers that join a counted view in every way, again and again, and check what they get."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class Joiners:
     async def run(
         self, *, sockets: tuple[int, int], steps: tuple[int, int], streams: tuple[int, int]
     ) -> None:
-        """Run so many subscribers of each kind, with so many joins each."""
+        """Run this many subscribers of each kind, with this many joins each."""
         async with asyncio.TaskGroup() as group:
             for _ in range(sockets[0]):
                 group.create_task(self._sockets(sockets[1]))
@@ -184,7 +184,7 @@ class Joiners:
                     last = ""
                 await self._jitter()
 
-    # --- what they share --------------------------------------------------------------------------------
+    # --- common parts -----------------------------------------------------------------------------------
 
     def _while_good(self, joins: int) -> Iterator[int]:
         for n in range(joins):
@@ -217,7 +217,7 @@ class Joiners:
         assert message == {"id": 3, "unsubscribe": {}}
 
     async def _events(self, stream: Stream, witness: Witness) -> tuple[str, str]:
-        """Read a stream for a while; say how it began, and the last id."""
+        """Read a stream for a while; return how it began, and the last id."""
         how, last, rows, more = "", "", list[Any](), self._random.randrange(6)
         while not how or more > 0:
             event = await stream.next()
@@ -259,7 +259,7 @@ def take(witness: Witness, message: dict[str, Any]) -> None:
 
 
 def take_reply(witness: Witness, reply: dict[str, Any]) -> str:
-    """Take the reply to a subscribe; say how it began."""
+    """Read the reply to a subscribe; return how it began."""
     if reply.get("recovered"):
         for pub in reply["publications"]:
             witness.change(pub["offset"], pub["data"])

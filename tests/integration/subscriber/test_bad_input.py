@@ -1,4 +1,4 @@
-"""What clients should not send: each is told with its code, and the others do not notice."""
+"""Invalid input of clients: each gets its code, and others are not affected."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Publishers behind a TCP balancer: whoever was on one that is killed goes on at the other without a gap."""
+"""Publishers behind a TCP load balancer: clients of one that is killed continue at the other without a gap."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page for people who come from MongoDB change streams does what it says."""
+"""The code of the page about MongoDB change streams works."""
 
 from __future__ import annotations
 

@@ -16,19 +16,19 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(180 * LIMIT)]
 
 CONNECTIONS, CYCLES = 20, 50
 ROOM = 24 * 2**20
-"""Bytes that a second thousand may add to the first; loose, because allocators keep what they once took."""
+"""Bytes that a second thousand may add to the first; loose, because allocators do not return all memory."""
 
 ROWS = {f"k{n}": {"id": f"k{n}", "n": n} for n in range(50)}
 
 
 async def look_at(feeding: Feeding, view: str) -> Held:
-    """What is held now. A reducer says so once a record came to it, and every batch has new reducers."""
+    """What is in use now. A reducer reports it once it gets a record, and every batch has new reducers."""
     feeding.produce(ROWS.items())
     return await held.read(feeding.stack.config.store.url, view)
 
 
 async def rested(feeding: Feeding, view: str) -> Held:
-    """What is held when nobody asks."""
+    """What is in use without subscribers."""
     found = await eventually(partial(look_at, feeding, view), lambda found: len(found.reducers) == 2)
     assert not any(sum(message) for message in found.reducers.values())
     return found

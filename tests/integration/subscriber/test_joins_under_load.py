@@ -31,7 +31,7 @@ Stop = Callable[[], Any]
 
 @asynccontextmanager
 async def counting(database: Database, rate: int) -> AsyncIterator[Callable[[], Any]]:
-    """Write the counted view in a process of its own; the call stops it and gives what it said last."""
+    """Write the counted view in a process of its own; the call stops it and returns its last line."""
     env = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
     process = await asyncio.create_subprocess_exec(
         sys.executable,
@@ -126,7 +126,7 @@ flush = JoinBuffer.flush
 async def test_joins_without_buffering_are_detected(
     database: Database, monkeypatch: pytest.MonkeyPatch, mutant: Any, fault: str
 ) -> None:
-    """The same subscribers on a publisher whose hold is broken: they must find out."""
+    """The same subscribers on a publisher whose buffering is broken: they must detect it."""
     monkeypatch.setattr(JoinBuffer, "flush", mutant)
     reader = RedisReader(database.url)
     publisher = PublisherServer(reader, Publisher(), ttl=3)

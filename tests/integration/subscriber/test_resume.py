@@ -1,4 +1,4 @@
-"""Event streams that break and go on by their last id, or begin anew where the log is gone."""
+"""Event streams that break and resume by their last id, or start again where the log is gone."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ async def events(http: str, view: str, last: str = "", query: str = "") -> Async
 
 
 async def begin(stream: Stream) -> tuple[list[Event], Event]:
-    """Read up to ready; give what came before, and ready."""
+    """Read up to ready; return what came before, and ready."""
     before = []
     while (event := await stream.next()).name != "ready":
         before.append(event)

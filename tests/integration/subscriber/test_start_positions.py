@@ -1,4 +1,4 @@
-"""From rows that were read by REST to live; and back after so long that only Kafka knows what changed."""
+"""From rows read by REST to live, and back after so long that only Kafka knows what changed."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ async def test_subscription_continues_from_rows_by_rest(feeding: Feeding) -> Non
             feeding.produce([("d", {"s": "f"})])
             while "d" not in changes.rows:
                 await changes.take()
-    # The same as a stream, of one field, with rows that nobody told it before.
+    # The same as a stream of one field, with rows that it was not sent before.
     async with events(addresses["http"], view, query=f"fields=n&from={position}") as stream:
         missed, ready = await begin(stream)
         assert (ready.data["tier"], ready.data["recovered"]) == ("log", True)

@@ -106,7 +106,7 @@ def serving(publishers: list[Process]) -> Process:
 
 
 async def test_two_step_subscription_survives_its_publisher(feeding: Feeding, publish: Start) -> None:
-    """Two publishers share an address; the unmodified client comes back to it and meets the other."""
+    """Two publishers share an address; the unmodified client reconnects to it and reaches the other."""
     config, ports = feeding.stack.config, (free_port(), free_port())
     view = await feeding.view()
     publishers = [

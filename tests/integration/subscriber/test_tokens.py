@@ -1,4 +1,4 @@
-"""The Python subscriber at a publisher that asks who it is."""
+"""The Python subscriber at a publisher with authorization."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ async def test_refreshed_token_keeps_the_connection() -> None:
             assert publisher.stats.accepted == 1, "refreshed, not connected again"
             fake_view.put(("fr", {"c": "FR", "n": 1}), ("de", {"c": "DE", "n": 1}))
             assert (await anext(it)).key == "de"
-            # The one who gives the tokens gives another filter: all rows are told anew.
+            # The next token has another filter: all rows are sent again.
             give = french
             change = await anext(it)
             assert (change.op, set(it.rows)) == ("snapshot", {"fr"})

@@ -34,7 +34,7 @@ class Held(NamedTuple):
 
 
 SIZES = ("queries", "fields_read", "fields", "values", "bounds", "rest", "times")
-"""What a reducer says that it holds for queries."""
+"""What a reducer reports about its queries."""
 
 
 def in_reducers(found: Held) -> set[tuple[int, int]]:
@@ -97,7 +97,7 @@ async def connected(url: str) -> AsyncIterator[Raw]:
 
 
 class Api:
-    """The control API's subscriptions; every call says which status it expects."""
+    """The control API's subscriptions; every call has the status that it expects."""
 
     def __init__(self, http: aiohttp.ClientSession, view: str) -> None:
         self._http = http

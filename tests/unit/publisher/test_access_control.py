@@ -20,7 +20,7 @@ KEY = Grant("key:a", revocable=False)
 
 
 class Guest:
-    """A holder that leaves when it is told to."""
+    """A holder that leaves when it is revoked."""
 
     def __init__(self, registry: SessionRegistry, grant: Grant) -> None:
         self.reasons: list[str] = []

@@ -27,7 +27,7 @@ def plain(body: Any) -> Any:
 
 
 class Publisher:
-    """A publisher in a few lines: one channel whose log is kept, of which ``oldest`` is how far back."""
+    """A minimal publisher: one channel with a log, which reaches back to ``oldest``."""
 
     def __init__(self) -> None:
         self.log: list[int] = []

@@ -29,7 +29,7 @@ def test_numbers_keep_their_digits() -> None:
     ],
 )
 def test_invalid_packet_is_refused(text: str) -> None:
-    """Announced attachments would each be kept until all have come."""
+    """Announced attachments would be buffered until all have come."""
     with pytest.raises(ValueError, match=r"\w"):
         ExactPacket(encoded_packet=text)
 

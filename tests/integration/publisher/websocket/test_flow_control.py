@@ -41,7 +41,7 @@ async def opened(publisher: PublisherServer, *commands: dict[str, Any]) -> socke
 
 
 def taken(reader: sockets.socket, count: int) -> int:
-    """Read at most so many bytes, those that are there."""
+    """Read at most this many bytes, without waiting."""
     got = 0
     with contextlib.suppress(BlockingIOError):
         while got < count:
@@ -158,7 +158,7 @@ def test_reader_on_a_slow_link_is_not_stalled(monkeypatch: pytest.MonkeyPatch) -
                 async with asyncio.timeout(3 * WAIT):
                     while publisher.hub.budget.used:
                         taken(reader, 100_000)
-                        await asyncio.sleep(0.05)  # the link's pace
+                        await asyncio.sleep(0.05)  # the link's rate
                 assert publisher.stats.slow == 0
 
     uvloop.run(scenario())

@@ -63,7 +63,7 @@ def value(rows: dict[str, bytes]) -> Rows:
 
 
 class Client:
-    """A subscriber that does what the docs say, and nothing clever."""
+    """A subscriber that does exactly what is documented."""
 
     def __init__(self, rows: list[tuple[str, bytes]], position: int) -> None:
         self.rows = {key: json.loads(row) for key, row in rows}

@@ -55,7 +55,7 @@ def test_rows_are_right_after_every_send_that_empties_the_queue(
 def test_resume_from_any_sent_position_ends_with_the_right_rows(
     history: History, sends: list[tuple[int, int, int]], lost: int, more: int
 ) -> None:
-    """The connection breaks after ``lost`` publications; the subscriber comes back at any later time.
+    """The connection breaks after ``lost`` publications; the subscriber reconnects at any later time.
 
     It comes to a hub that may be behind the one it left, and so has seen rows that are new there.
     """

@@ -1,4 +1,4 @@
-"""Field lists: the state, changes, what was missed and history are all cut alike."""
+"""Field lists: snapshot, changes, resume and history are projected alike."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ ROWS = st.none() | st.dictionaries(NAMES, VALUES, max_size=4)
 def test_projected_stream_folds_to_the_projected_rows(
     states: list[dict[str, Any] | None], listed: str
 ) -> None:
-    """One row through any states: folding what is sent gives what the row shows of the fields."""
+    """One row through any states: folding the projected changes gives the projected row."""
     fields = parse_fields(listed)
     current: dict[str, Any] | None = None
     old: dict[str, Any] | None = None
@@ -158,7 +158,7 @@ async def test_changes_of_other_fields_are_not_sent() -> None:
         last = sink.outcomes[-1]
         assert isinstance(last, Recovered)
         assert (last.publications, last.seq, before != sink.position) == ([], build.seq, True)
-        # Where the log no longer reaches back, nobody knows that nothing of it was missed.
+        # Where the log no longer reaches back, it is unknown that nothing was missed.
         for z in range(100):
             fake_view.put(("a", {"n": 1, "z": -z}))
         late = ChosenSink(parse_fields("n"))
@@ -204,7 +204,7 @@ def test_invalid_field_list_names_the_character(listed: str) -> None:
 
 @pytest.mark.parametrize("seed", range(3))
 async def test_random_joins_and_writes_end_with_the_right_rows(seed: int) -> None:
-    """Writes, joins, losses, resumes at random: every sink ends with its query's rows, cut to its fields."""
+    """Writes, joins, losses, resumes at random: every sink ends with its query's rows, projected to its fields."""
     chance = random.Random(seed)
     fake_view = FakeView(log_length=30, exact=bool(seed))
     requests = [requested("n"), requested("o.x", "s%20%3D%20'f'"), requested("s,o"), parse_channel(VIEW)]

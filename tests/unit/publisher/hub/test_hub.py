@@ -85,7 +85,7 @@ async def test_state_older_than_the_buffer_is_read_again() -> None:
         await until(lambda: follower.seq == fake_view.seq)
         two = asyncio.create_task(
             hub.join(request(FILTERED), second)
-        )  # shares the read that began before its hold
+        )  # shares the read that began before its buffer
         await until(lambda: sum(len(c.joining) for c in follower.channels.values()) == 2)
         latched.blocked.pop("page").set()
         await asyncio.gather(one, two)
@@ -308,7 +308,7 @@ async def test_query_with_a_new_number_sends_subscribers_of_the_old_one_back() -
 
 
 async def test_subscriber_whose_subscription_lapsed_comes_back_at_once() -> None:
-    """By the store's clock, which may jump: whoever sweeps first ends what others still serve."""
+    """By the store's clock, which may jump: the first sweep ends what other publishers still serve."""
     fake_view = FakeView()
     async with hub_of(fake_view, ttl=60) as hub:
         sink = FoldingSink()
@@ -500,7 +500,7 @@ async def test_begun_subscription_is_not_served_on_another_history() -> None:
 
 
 class StuckSink(FoldingSink):
-    """Has a state to read, until it is told otherwise."""
+    """Has a state to read, until ``release`` is called."""
 
     def __init__(self) -> None:
         super().__init__()

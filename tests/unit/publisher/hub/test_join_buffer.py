@@ -14,7 +14,7 @@ from distributary.publisher.hub.join_buffer import BufferOverflow, JoinBuffer
 
 
 class Plan(NamedTuple):
-    """A log (which changes concern the channel), and when what happens.
+    """A log (which changes are the channel's), and the times of the steps.
 
     A step is how many changes the hub takes in one batch, and then the position that a read of the state
     comes back with (-1: none does).
@@ -85,14 +85,14 @@ def test_any_interleaving_delivers_each_change_once(plan: Plan) -> None:
 
 
 class WithoutBuffer(JoinBuffer):
-    """Loses what comes between the hold and the state."""
+    """Loses what comes between the start of the buffer and the state."""
 
     def take(self, pubs: Sequence[Publication]) -> Sequence[Publication]:
         return super().take(pubs) if self.position is not None else ()
 
 
 class WithoutDrop(JoinBuffer):
-    """Repeats what the state already holds."""
+    """Repeats what the state already has."""
 
     def passed(self, seq: int) -> bool:
         return self.position is not None
@@ -103,7 +103,7 @@ class WithoutDrop(JoinBuffer):
 
 
 class AnyState(JoinBuffer):
-    """Takes a state that is older than the hold."""
+    """Accepts a state that is older than the buffer."""
 
     def flush(self, epoch: str, seq: int) -> Sequence[Publication] | None:
         self._start = 0

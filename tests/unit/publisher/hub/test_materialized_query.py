@@ -1,4 +1,4 @@
-"""Subscribers with an order or a pace, on the store in memory: joins, resumes, slow readers."""
+"""Subscribers with an order or conflation, on the store in memory: joins, resumes, slow readers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SELDOM = Conflation(600.0)
 
 
 class LenientSink(FoldingSink):
-    """Takes a whole row for one that it has, as the docs say; ``space`` is what its reader leaves."""
+    """Accepts a complete row for one that it has, as documented; ``space`` is the room that its reader leaves."""
 
     def __init__(self, key: str = "plain") -> None:
         super().__init__(key)

@@ -15,7 +15,7 @@ from distributary.publisher.hub.snapshot import Snapshot
 
 @given(histories(), st.integers(0, 25), st.integers(0, 25), st.integers(1, 5))
 def test_rows_are_the_fold_of_all_publications(history: History, current: int, read: int, batch: int) -> None:
-    """The hub holds after ``held`` publications; the state is of ``read``, which may be ahead of the hub."""
+    """The hub buffers after some publications; the state is of ``read``, which may be ahead of the hub."""
     pubs, states = history
     current, read = current % (len(pubs) + 1), read % (len(pubs) + 1)
     at = [100, *(seq for seq, _ in pubs)]

@@ -40,7 +40,7 @@ def test_decision_equals_brute_force(
 ) -> None:
     seq = len(concerned)
     since, floor = min(since, seq), min(floor, seq)
-    # Before its registration a query is matched against nothing: the store does not know what concerned it.
+    # Before its registration a query is matched against nothing: the store does not know which changes were its own.
     matched = [n for n in range(1, seq + 1) if n > since and concerned[n - 1]]
     state = QueryState(number=1, since=since, last=max(matched, default=0), epoch="e", seq=seq, floor=floor)
     decision = decide(Position("e" if same else "f", client), state)
@@ -55,7 +55,7 @@ def test_decision_equals_brute_force(
         assert knowable
         assert given_ == truly_missed, "a partial resume"
     else:
-        # It may refuse a lucky case (the log was cut, and only by chance nothing of the query went with it).
+        # It may refuse a case where the log was cut and by chance nothing of the query was lost.
         assert not knowable or client < floor
 
 
@@ -79,7 +79,7 @@ REPLAYED = View(VIEW, "odds", reduce="latest", replay=True)
 
 
 class Written(FakeView):
-    """A fake view that knows its past: the rows after each change, and the records that made them."""
+    """A fake view with its past: the rows after each change, and the records that caused them."""
 
     def __init__(self, view: View = REPLAYED, **more: Any) -> None:
         super().__init__(**more)
@@ -136,7 +136,7 @@ def of(query: Query, rows: dict[str, Any]) -> dict[str, Any]:
 
 
 def folded(rows: dict[str, Any], outcome: Recovered) -> dict[str, Any]:
-    """Apply what was missed as a subscriber does; numbers never go down, and end with the outcome's."""
+    """Apply what was missed as a subscriber does; numbers never decrease, and end with the outcome's."""
     out, last = dict(rows), 0
     for number, data in outcome.publications:
         assert last <= number <= outcome.seq
@@ -317,7 +317,7 @@ async def test_hub_starts_from_a_position() -> None:
         assert (outcome.tier, outcome.all_or_nothing, sink.rows) == ("log", True, {"a": {"s": "f", "n": 1}})
         fake_view.put(("c", {"s": "f"}))
         await until(lambda: sink.rows == of(FOOTBALL, fake_view.rows()))
-        # The query is known now: whoever begins from here on is told each change.
+        # The query is registered now: subscribers that start from here on are sent each change.
         later = NewerSink(sink.rows, sink.position)
         fake_view.put(("c", {"s": "f", "n": 5}))
         await hub.join(request(FILTERED, since=later.position), later)
@@ -327,7 +327,7 @@ async def test_hub_starts_from_a_position() -> None:
             False,
             ["change"],
         )
-        # Another epoch, or a position that nobody can have had: the state, and that it was not recovered.
+        # Another epoch, or an impossible position: a snapshot, and that it was not recovered.
         for strange in (Position("other", 1), Position(fake_view.epoch, 10_000)):
             anew = FoldingSink()
             await hub.join(request(FILTERED, since=strange), anew)

@@ -25,7 +25,7 @@ async def waiting(budget: StateBudget, size: int | None) -> asyncio.Task[Turn]:
 
 
 async def settled() -> None:
-    """Let everybody who can go on do so."""
+    """Let all tasks run that can."""
     for _ in range(6):
         await asyncio.sleep(0)
 

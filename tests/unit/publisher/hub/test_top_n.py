@@ -1,4 +1,4 @@
-"""The first n rows: against sorting everything, for every subscriber that applies what it is told."""
+"""The first n rows, compared with sorting everything, for any subscriber that applies its changes."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_every_change_equals_sorting_everything(history: History, order: Order) 
 def test_conflated_first_rows_end_right(
     history: History, order: Order, sends: list[tuple[int, int, int]]
 ) -> None:
-    """After so many changes, so many publications within so many bytes; at last everything."""
+    """Sends portions after some changes each, and everything at the end."""
     materialized = kept_of(order, history.states[0])
     assert materialized.top is not None
     client = Client(materialized.snapshot("e", 100).rows, 100)

@@ -27,7 +27,7 @@ SHUT = Feed("odds", "sport.odds")
 
 
 class Kafka:
-    """Takes records; can be held up, or made to fail."""
+    """Accepts records; can be blocked, or made to fail."""
 
     def __init__(self) -> None:
         self.records: list[tuple[str, bytes | None, bytes]] = []

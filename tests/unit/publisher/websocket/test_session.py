@@ -420,7 +420,7 @@ STEPS = st.lists(
 def test_any_sequence_keeps_the_promises(
     codec: Codec, hello: bool, authenticates: bool, steps: list[list[dict[str, Any]] | bytes | str]
 ) -> None:
-    """Never raises; answers no more often than asked; closes with documented codes; silent after a close."""
+    """Never raises; replies at most once per command; closes with documented codes; silent after a close."""
     session = make(codec=codec, authenticates=authenticates)
     request: Counter[int] = Counter()
     answered: Counter[int] = Counter()
@@ -452,7 +452,7 @@ def test_any_sequence_keeps_the_promises(
             request.update(command["id"] for command in step if "id" in command)
             try:
                 frame = write(codec, *step)
-            except UNENCODABLE:  # what the schema cannot say
+            except UNENCODABLE:  # what the schema cannot express
                 frame = b"\xff"
             act(session.receive(frame))
         elif isinstance(step, bytes):

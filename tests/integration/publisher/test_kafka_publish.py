@@ -58,7 +58,7 @@ def records(broker: RunningBroker, count: int) -> list[Message]:
 
 
 async def test_acknowledged_message_is_in_kafka(broker: RunningBroker, writer: TopicWriter) -> None:
-    """Also after the broker was killed: a client gets an error and retries, and no acknowledged move is lost."""
+    """Also after the broker was killed: a client retries, and no acknowledged move is lost."""
     fake_view = FakeView()
     client_publisher = ClientPublisher([FEED], fake_view.reader, writer.send)
     async with serving(fake_view, client_publisher=client_publisher) as publisher, raw(publisher) as player:

@@ -1,4 +1,4 @@
-"""Publishers behind a TCP load balancer: clients of one that is killed continue at the other without a gap."""
+"""Publishers behind a TCP load balancer: clients of a killed one continue without a gap."""
 
 from __future__ import annotations
 

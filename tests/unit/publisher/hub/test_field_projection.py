@@ -204,7 +204,7 @@ def test_invalid_field_list_names_the_character(listed: str) -> None:
 
 @pytest.mark.parametrize("seed", range(3))
 async def test_random_joins_and_writes_end_with_the_right_rows(seed: int) -> None:
-    """Writes, joins, losses, resumes at random: every sink ends with its query's rows, projected to its fields."""
+    """Writes, joins, losses, resumes at random: sinks end with their rows, projected."""
     chance = random.Random(seed)
     fake_view = FakeView(log_length=30, exact=bool(seed))
     requests = [requested("n"), requested("o.x", "s%20%3D%20'f'"), requested("s,o"), parse_channel(VIEW)]

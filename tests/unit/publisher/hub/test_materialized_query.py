@@ -29,7 +29,7 @@ SELDOM = Conflation(600.0)
 
 
 class LenientSink(FoldingSink):
-    """Accepts a complete row for one that it has, as documented; ``space`` is the room that its reader leaves."""
+    """Accepts a complete row for one that it has, as documented; ``space`` is its room."""
 
     def __init__(self, key: str = "plain") -> None:
         super().__init__(key)

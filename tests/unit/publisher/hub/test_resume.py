@@ -40,7 +40,7 @@ def test_decision_equals_brute_force(
 ) -> None:
     seq = len(concerned)
     since, floor = min(since, seq), min(floor, seq)
-    # Before its registration a query is matched against nothing: the store does not know which changes were its own.
+    # Before its registration a query is matched against nothing: its changes are unknown.
     matched = [n for n in range(1, seq + 1) if n > since and concerned[n - 1]]
     state = QueryState(number=1, since=since, last=max(matched, default=0), epoch="e", seq=seq, floor=floor)
     decision = decide(Position("e" if same else "f", client), state)

@@ -28,7 +28,7 @@ BACK = 60.0
 
 async def measure(spec: Cycles, folder: Path, say: Say) -> dict[str, Any]:
     """Hold some, then cycle; whatever is left behind is an error."""
-    config = stacks.configure(folder, spec.partitions, spark='batch = "1 hour"')
+    config = stacks.configure(folder, spec.partitions, spark='batch_duration = "1 hour"')
     async with AsyncExitStack() as exits:
         say("starting a stack")
         stack = await exits.enter_async_context(stacks.running(config, say))

@@ -34,7 +34,9 @@ async def measure(spec: Latency, folder: Path, say: Say) -> Figures:
 async def _run(
     spec: Latency, folder: Path, say: Say, phases: list[tuple[str, int, float]], batch: float
 ) -> Figures:
-    config = stacks.configure(folder, spec.partitions, spark=f'batch = "{batch:g} s"' if batch else "")
+    config = stacks.configure(
+        folder, spec.partitions, spark=f'batch_duration = "{batch:g} s"' if batch else ""
+    )
     async with AsyncExitStack() as exits:
         say("starting a stack" + (f" with batches of {batch:g} s" if batch else ""))
         stack = await exits.enter_async_context(stacks.running(config, say))

@@ -52,7 +52,7 @@ class Scene:
     def __init__(self, broker: RunningBroker, url: str, folder: Path) -> None:
         self.broker = broker
         self.store = RedisWriter(url)
-        self.drivers = Drivers(broker.broker.address, url, folder, 'batch = "5 s"')
+        self.drivers = Drivers(broker.broker.address, url, folder, 'batch_duration = "5 s"')
         # All is in the first partition; with a second one, views may be re-keyed.
         ensure_topic(librdkafka.admin(broker.kafka), TOPIC, 2)
         self.builds: list[Build] = []

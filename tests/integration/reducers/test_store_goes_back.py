@@ -114,7 +114,7 @@ async def test_rows_are_exact_when_the_store_goes_back_between_batches_and_in_re
 ) -> None:
     topic = f"t-{tmp_path.name}-{os.getpid()}"
     ensure_topic(stack.admin(), topic, 2)
-    drivers = Drivers(stack.config.kafka.bootstrap_servers, own_store.url, tmp_path, 'batch = "5 s"')
+    drivers = Drivers(stack.config.kafka.bootstrap_servers, own_store.url, tmp_path, 'batch_duration = "5 s"')
     views = Views(stack, own_store, drivers, topic, {"micro": "microbatch", "live": "realtime"})
     try:
         drivers.start()

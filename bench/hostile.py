@@ -40,7 +40,7 @@ async def measure(spec: Hostile, folder: Path, say: Say) -> Figures:
     config = stacks.configure(
         folder,
         spec.partitions,
-        spark='batch_duration = "1 hour"',  # the pause at a batch's end would count for one path and not for others
+        spark='batch_duration = "1 hour"',  # or the pause at its end would affect one path only
         feeds=f'[[feeds]]\nname = "{OWN_FEED}"\ntopic = "{OWN_TOPIC}"\ncreate = true\npublish = true\n',
         more=f'[auth]\nhmac_secret = "{SECRET}"\n',
     )

@@ -91,6 +91,25 @@ def insert_row(rows: dict[str, Row], key: str, row: Row, at: int | None) -> None
     rows[key] = row
 
 
+def replaced_row(
+    old: Row | None,
+    key: str,
+    row: Row,
+    *,
+    time: int | None,
+    position: Position,
+    at: int | None = None,
+) -> SubscribedChange:
+    """Return the change that a complete row means: a row that is known has changed, perhaps several times."""
+    if old is None:
+        return SubscribedChange("add", key, row, time=time, position=position, at=at)
+    changed = {name: value for name, value in row.items() if name not in old or old[name] != value}
+    gone = tuple(name for name in old if name not in row)
+    return SubscribedChange(
+        "change", key, row, changed=changed, gone=gone, time=time, position=position, at=at
+    )
+
+
 def decode_json(text: str | bytes) -> Any:
     """Decode JSON with exact numbers."""
     try:

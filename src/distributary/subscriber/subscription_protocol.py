@@ -15,7 +15,13 @@ from typing import Any, NamedTuple
 
 from distributary.errors import DistributaryError, SubscribeError
 from distributary.model.position import Position, Start
-from distributary.subscriber.subscribed_change import Row, SubscribedChange, decode_json, insert_row
+from distributary.subscriber.subscribed_change import (
+    Row,
+    SubscribedChange,
+    decode_json,
+    insert_row,
+    replaced_row,
+)
 
 _CONNECT = 1
 _GRACE = 10.0
@@ -341,25 +347,6 @@ class SubscriberSession:
         if self.position is not None:
             request |= {"recover": True, "epoch": self.position.epoch, "offset": self.position.seq}
         return json.dumps({"id": self._id, "subscribe": request})
-
-
-def replaced_row(
-    old: Row | None,
-    key: str,
-    row: Row,
-    *,
-    time: int | None,
-    position: Position,
-    at: int | None = None,
-) -> SubscribedChange:
-    """Return the change that a complete row means: a row that is known has changed, perhaps several times."""
-    if old is None:
-        return SubscribedChange("add", key, row, time=time, position=position, at=at)
-    changed = {name: value for name, value in row.items() if name not in old or old[name] != value}
-    gone = tuple(name for name in old if name not in row)
-    return SubscribedChange(
-        "change", key, row, changed=changed, gone=gone, time=time, position=position, at=at
-    )
 
 
 def _hint(code: int) -> str:

@@ -32,11 +32,11 @@ class MemoryPartition:
     """What is stored of a partition of a build."""
 
     token: int = 0
-    number: int = 0
+    number: int = 0  # of the last group under the token
     mark: Mark | None = None
-    state: str = ""
-    seq: int = 0
-    clock: int = 0
+    state: str = ""  # what the reducer stores beside the mark
+    seq: int = 0  # of the last change of the last group
+    clock: int = 0  # when timed queries were last matched (ms)
 
 
 @dataclass
@@ -45,23 +45,26 @@ class MemoryBuild:
 
     epoch: str
     definition: str
-    run: str = ""
+    run: str = ""  # the run of the server under which the build was claimed
     generation: int = 0
     seq: int = 0
     status: str = BuildStatus.BUILDING
+    # What `update_build` sets.
     fields: dict[str, str] = field(default_factory=dict)
     topic: str = ""
-    count: int = 0
-    first: int = 0
+    count: int = 0  # partitions of the topic
+    first: int = 0  # partitions when the build began
     driver: str = ""
     records: int = 0
     dead: int = 0
     partitions: dict[int, MemoryPartition] = field(default_factory=dict)
+    # By partition: up to where filtered records were skipped, and where the re-keying query is.
     ends: dict[int, int] = field(default_factory=dict)
     rekey_offsets: dict[int, int] = field(default_factory=dict)
     fingerprints: dict[str, str] = field(default_factory=dict)
     rows: dict[str, Row] = field(default_factory=dict)
     log: list[Entry] = field(default_factory=list)
+    # By query number: the count at registration, and the last change.
     since: dict[int, int] = field(default_factory=dict)
     last: dict[int, int] = field(default_factory=dict)
     index: set[str] = field(default_factory=set)
@@ -98,11 +101,12 @@ class MemoryView:
     next: str = ""
     definition: str = ""
     version: int = 0
-    numbers: int = 0
-    last_record: int = 0
+    numbers: int = 0  # the last number of a query
+    last_record: int = 0  # when the source last gave a record (ms)
     queries: dict[str, QueryRow] = field(default_factory=dict)
     expensive: set[str] = field(default_factory=set)
     steps: list[RegistryChange] = field(default_factory=list)
+    # By id: the query, whether it has begun, and when it lapses (ms).
     subscriptions: dict[str, tuple[str, bool, int]] = field(default_factory=dict)
     builds: dict[str, MemoryBuild] = field(default_factory=dict)
     displaced: list[str] = field(default_factory=list)

@@ -64,9 +64,12 @@ class ShardedReader:
     def __init__(self, addresses: Sequence[str], *, timeout: float = 10.0) -> None:
         self._addresses = tuple(addresses)
         self._shards = {address: RedisReader(address, timeout=timeout) for address in addresses}
+        # When each server that does not respond was last called.
         self._failed: dict[str, float] = {}
+        # The servers that are known to have all revocations.
         self._complete: set[str] = set()
         self._sharing = asyncio.Lock()
+        # The views of each server at its last response.
         self._names: dict[str, list[str]] = {address: [] for address in addresses}
 
     async def close(self) -> None:

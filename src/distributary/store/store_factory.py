@@ -35,6 +35,7 @@ def move_views(addresses: Sequence[str]) -> list[str]:
     it was. Revocations are copied to every server. Servers that do not respond are left for the next time.
     Called by the driver before it runs the views; it may be repeated at any time.
     """
+    # 1. Read the views of every server that responds.
     shards = {address: RedisWriter(address) for address in addresses}
     done: list[str] = []
     try:
@@ -45,12 +46,14 @@ def move_views(addresses: Sequence[str]) -> list[str]:
             except (RedisError, OSError) as error:
                 done.append(f"the store at {mask_text(address)} does not respond ({error})")
         there = {address: shards[address] for address in views}
+        # 2. Move those that belong elsewhere.
         for address, found in views.items():
             for name, info in found.items():
                 target = shard_of(name, addresses)
                 if target != address and target in there:
                     _move(name, info, there[address], there[target], known=name in views[target])
                     done.append(f"view {name}: moved to {mask_text(target)}, and is rebuilt there")
+        # 3. Copy revocations.
         _share_revocations(list(there.values()))
     except (RedisError, OSError) as error:
         done.append(f"a server stopped responding ({error}): the remaining views are moved at the next start")

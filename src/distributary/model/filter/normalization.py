@@ -172,6 +172,7 @@ def _both(leaves: list[Leaf]) -> list[Leaf] | None:
 
 def _within(path: Path, kind: Kind, leaves: list[Leaf]) -> list[Leaf] | None:
     """Combine all conditions of one kind on one field; None if they contradict each other."""
+    # 1. Collect values, exclusions and the strictest limits.
     allowed: set[Plain] | None = None
     excluded: set[Plain] = set()
     low: Bound | None = None
@@ -193,13 +194,16 @@ def _within(path: Path, kind: Kind, leaves: list[Leaf]) -> list[Leaf] | None:
         inside = (low is None or _above(value, low)) and (high is None or _above(value, high, _falls))
         return inside and all(_like(like.pattern)(str(value)) != like.negated for like in likes)
 
+    # 2. An empty range is a contradiction; a range of one value is that value.
     if low is not None and high is not None and not _rises(low[0], high[0]):
         if low[0] != high[0]:
             return None
         allowed = {low[0]} if allowed is None else allowed & {low[0]}
+    # 3. With a list of values, the other conditions only select from it.
     if allowed is not None:
         left = tuple(sorted(value for value in allowed - excluded if fits(value)))
         return [OneOf(path, kind, left)] if left else None
+    # 4. Else an excluded limit makes the range exclusive, and other exclusions remain if inside of it.
     if low is not None and low[0] in excluded:
         low = (low[0], False)
     if high is not None and high[0] in excluded:

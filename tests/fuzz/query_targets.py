@@ -19,7 +19,7 @@ from distributary.gateway.topic_stream.stream_cursor import (
 )
 from distributary.httpd.content_negotiation import choose
 from distributary.httpd.cors import OriginPolicy, origin_allowed
-from distributary.model.field_mask import parse_fields
+from distributary.model.field_mask import parse_field_mask
 from distributary.model.order import order_of
 from distributary.model.position import Mark, Position, read_start
 from distributary.model.query import Query
@@ -112,7 +112,7 @@ def _order(data: bytes) -> bool:
 
 def _fields(data: bytes) -> bool:
     try:
-        fields = parse_fields(data.decode("utf-8", "surrogateescape"))
+        fields = parse_field_mask(data.decode("utf-8", "surrogateescape"))
     except DistributaryError:
         return False
     for row in ROWS:

@@ -11,7 +11,7 @@ from typing import Any
 from distributary.auth.grant import API_KEY_PREFIX, Grant, Limits, Operator
 from distributary.auth.jwt_checks import refuse
 from distributary.errors import BadQuery, TokenRefused
-from distributary.model.field_mask import Fields, parse_fields
+from distributary.model.field_mask import FieldMask, parse_field_mask
 from distributary.model.query import Query
 
 MAX_NAMES = 1000
@@ -91,19 +91,19 @@ def _rows(value: Any, views: Sequence[str]) -> tuple[tuple[str, str], ...]:
     return tuple(sorted(by_view.items()))
 
 
-def _columns(value: Any, views: Sequence[str]) -> tuple[tuple[str, Fields], ...]:
+def _columns(value: Any, views: Sequence[str]) -> tuple[tuple[str, FieldMask], ...]:
     """Parse which fields of views are visible."""
     whole = isinstance(value, list | str)
     by_view = {"*": value} if whole else _by_view(value, "columns", "lists of fields", views)
     return tuple((pattern, _fields(pattern, one)) for pattern, one in sorted(by_view.items()))
 
 
-def _fields(pattern: str, value: Any) -> Fields:
+def _fields(pattern: str, value: Any) -> FieldMask:
     names = value.split(",") if isinstance(value, str) else value
     if not isinstance(names, list) or not names or not all(isinstance(one, str) for one in names):
         raise _invalid("columns", f'a list of fields for "{pattern}", such as ["price", "score.home"]')
     try:
-        return parse_fields(",".join(names))
+        return parse_field_mask(",".join(names))
     except BadQuery as error:
         raise refuse("claims", f'the columns of "{pattern}" are invalid', error.message) from None
 

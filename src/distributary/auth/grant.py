@@ -8,7 +8,7 @@ from enum import IntEnum
 from fnmatch import fnmatchcase
 
 from distributary.errors import Forbidden
-from distributary.model.field_mask import Fields
+from distributary.model.field_mask import FieldMask
 from distributary.model.filter import Path
 
 API_KEY_PREFIX = "key:"
@@ -67,7 +67,7 @@ class Grant:
     id: str = ""
     views: tuple[str, ...] = ()
     rows: tuple[tuple[str, str], ...] = ()
-    columns: tuple[tuple[str, Fields], ...] = ()
+    columns: tuple[tuple[str, FieldMask], ...] = ()
     limits: Limits = field(default_factory=Limits)
     publish: tuple[str, ...] = ()
     produce: tuple[str, ...] = ()
@@ -153,9 +153,9 @@ class Grant:
         """List the filters that narrow the queries of a view."""
         return tuple(where for pattern, where in self.rows if fnmatchcase(view, pattern))
 
-    def visible_fields(self, view: str) -> Fields | None:
+    def visible_fields(self, view: str) -> FieldMask | None:
         """Return the fields of a view that its user may see; None: all of them."""
-        found: Fields | None = None
+        found: FieldMask | None = None
         for pattern, fields in self.columns:
             if fnmatchcase(view, pattern):
                 found = fields if found is None else found.within(fields)

@@ -11,7 +11,7 @@ from functools import lru_cache
 
 from distributary.auth.grant import OPEN, Grant, Operator
 from distributary.errors import BadQuery, Forbidden
-from distributary.model.field_mask import Fields
+from distributary.model.field_mask import FieldMask
 from distributary.model.filter import Path
 from distributary.model.position import Position
 from distributary.model.query import Query
@@ -63,7 +63,7 @@ class GrantSet:
             return False
         return narrow.text == query.text
 
-    def visible_fields(self, view: str, requested: Fields | None) -> Fields | None:
+    def visible_fields(self, view: str, requested: FieldMask | None) -> FieldMask | None:
         """Return those of the requested fields that the user may see; None: all fields."""
         for grant in self.grants:
             visible = grant.visible_fields(view)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import msgspec
 
 from distributary.control.result_cache import Result
-from distributary.model.field_mask import Fields
+from distributary.model.field_mask import FieldMask
 from distributary.model.position import Position
 
 JSON = "application/json"
@@ -44,7 +44,7 @@ class Page:
     """
 
     result: Result
-    fields: Fields | None
+    fields: FieldMask | None
     at: int
     limit: int
     stale: bool

@@ -9,7 +9,7 @@ from multidict import MultiMapping
 
 from distributary.config.problems import nearest
 from distributary.errors import BadRequest
-from distributary.model.field_mask import Fields
+from distributary.model.field_mask import FieldMask
 from distributary.model.query import Query
 from distributary.model.query_params import channel_query, optional_fields, single, url_keys
 
@@ -28,7 +28,7 @@ class RowsRequest:
     """
 
     query: Query
-    fields: Fields | None
+    fields: FieldMask | None
     limit: int
     tag: str = ""
     at: int = 0

@@ -25,7 +25,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 @dataclass(frozen=True, slots=True)
-class Fields:
+class FieldMask:
     """A set of fields; ``text`` is its normal form, equal for equal sets."""
 
     tree: Tree = field(compare=False)
@@ -42,7 +42,7 @@ class Fields:
             tree = tree[name]
         return tree is None
 
-    def within(self, other: Fields) -> Fields:
+    def within(self, other: FieldMask) -> FieldMask:
         """Return the fields that both include."""
         return _fields(_both(self.tree, other.tree))
 
@@ -71,7 +71,7 @@ class Fields:
         return values, removed
 
 
-def parse_fields(text: str) -> Fields:
+def parse_field_mask(text: str) -> FieldMask:
     """Parse ``a,b.c``; names may be in backquotes. Raises BadQuery, which names the character."""
     tree: Tree = {}
     paths, at = 0, 0
@@ -120,10 +120,10 @@ def _both(one: Tree, other: Tree) -> Tree:
     return found
 
 
-def _fields(tree: Tree) -> Fields:
+def _fields(tree: Tree) -> FieldMask:
     ordered = _ordered(tree)
     try:
-        return Fields(ordered, _encode(ordered).decode())
+        return FieldMask(ordered, _encode(ordered).decode())
     except UnicodeEncodeError:
         raise BadQuery("a field name contains invalid Unicode (a lone surrogate)", hint=_HINT) from None
 

@@ -10,7 +10,7 @@ from multidict import MultiMapping
 
 from distributary.errors import BadQuery, BadRequest
 from distributary.model.channel_name import REGISTERED, decode_channel, decode_registered, encode_channel
-from distributary.model.field_mask import Fields, parse_fields
+from distributary.model.field_mask import FieldMask, parse_field_mask
 from distributary.model.order import order_of
 from distributary.model.query import Query
 
@@ -26,7 +26,7 @@ class ChannelQuery:
     view: str
     query: Query | None
     query_id: str
-    fields: Fields | None = None
+    fields: FieldMask | None = None
 
 
 def parse_channel(channel: str) -> ChannelQuery:
@@ -43,9 +43,9 @@ def parse_channel(channel: str) -> ChannelQuery:
     )
 
 
-def optional_fields(text: str | None) -> Fields | None:
+def optional_fields(text: str | None) -> FieldMask | None:
     """Parse a list of fields, if there is one. Raises BadQuery with the position of the error."""
-    return None if text is None else parse_fields(text)
+    return None if text is None else parse_field_mask(text)
 
 
 def channel_query(
@@ -137,7 +137,7 @@ def body_fields(body: Mapping[str, Any]) -> str | None:
     if not isinstance(fields, str):
         hint = 'write it as a string: "price,score.home"'
         raise BadRequest(f'"fields" is {json_type_name(fields)}', hint=hint)
-    parse_fields(fields)
+    parse_field_mask(fields)
     return fields
 
 

@@ -19,7 +19,7 @@ import aiohttp
 from distributary.auth.client_security import Trust, tls_hint
 from distributary.errors import DistributaryError, StackNotRunning, SubscribeError
 from distributary.model.channel_name import encode_channel
-from distributary.model.field_mask import parse_fields
+from distributary.model.field_mask import parse_field_mask
 from distributary.model.order import order_of
 from distributary.model.position import Position, Start, read_start
 from distributary.model.query import Query
@@ -97,7 +97,7 @@ def subscribe(
     query = Query.parse(view, where) if keys is None else Query.of_keys(view, keys := list(keys))
     chosen = None if fields is None else fields if isinstance(fields, str) else ",".join(fields)
     if chosen is not None:
-        parse_fields(chosen)
+        parse_field_mask(chosen)
     ordered = order_of(order_by, limit) is not None
     options = {"conflate": conflate, "max_rate": max_rate, "max_bytes": max_bytes, "slow": slow}
     return Changes(

@@ -11,7 +11,7 @@ from tests.support.signed_tokens import claims
 from distributary.auth import Grant, Limits, Operator
 from distributary.auth.claims import CLAIMS, PATTERNS, of_claims, of_token
 from distributary.errors import TokenRefused
-from distributary.model.field_mask import parse_fields
+from distributary.model.field_mask import parse_field_mask
 
 
 def test_token_is_read() -> None:
@@ -40,7 +40,7 @@ def test_token_is_read() -> None:
         id="4f1c",
         views=("odds", "bets-*"),
         rows=(("odds", "country = 'DE'"),),
-        columns=(("odds", parse_fields("price,score.home")),),
+        columns=(("odds", parse_field_mask("price,score.home")),),
         limits=Limits(5, 10, 3),
         publish=("actions",),
         produce=("bets.*",),

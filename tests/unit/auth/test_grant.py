@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from distributary.auth import OPEN, STACK, Grant, Operator
 from distributary.errors import Forbidden
-from distributary.model.field_mask import parse_fields
+from distributary.model.field_mask import parse_field_mask
 
 
 def test_views_by_name_and_pattern() -> None:
@@ -123,9 +123,9 @@ def test_error_without_a_token_mentions_the_stacks_own() -> None:
 
 
 def test_visible_fields_are_allowed_by_every_matching_pattern() -> None:
-    grant = Grant("ann", columns=(("*", parse_fields("a,b.c")), ("odds", parse_fields("b,d"))))
-    assert grant.visible_fields("odds") == parse_fields("b.c")
-    assert grant.visible_fields("bets") == parse_fields("a,b.c")
+    grant = Grant("ann", columns=(("*", parse_field_mask("a,b.c")), ("odds", parse_field_mask("b,d"))))
+    assert grant.visible_fields("odds") == parse_field_mask("b.c")
+    assert grant.visible_fields("bets") == parse_field_mask("a,b.c")
     assert Grant("ann").visible_fields("odds") is None
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from distributary.auth import EVERYTHING, STACK, Grant, GrantSet, owned_id
 from distributary.errors import BadQuery, Forbidden
-from distributary.model.field_mask import parse_fields
+from distributary.model.field_mask import parse_field_mask
 from distributary.model.order import order_of
 from distributary.model.position import Position
 from distributary.model.query import Query
@@ -173,7 +173,7 @@ def test_query_of_another_user_is_covered_only_with_the_same_filter() -> None:
 
 
 def showing(fields: str, rows: str = "") -> Grant:
-    return replace(grant(rows), columns=(("*", parse_fields(fields)),))
+    return replace(grant(rows), columns=(("*", parse_field_mask(fields)),))
 
 
 @pytest.mark.parametrize(
@@ -233,9 +233,9 @@ def test_any_query_that_was_narrowed_is_covered_under_the_same_columns(rows: str
 
 def test_visible_fields_are_requested_and_allowed_by_all_grants() -> None:
     held = GrantSet((showing("a,b.c"), showing("b,d")))
-    assert held.visible_fields("odds", None) == parse_fields("b.c")
-    assert held.visible_fields("odds", parse_fields("a,b")) == parse_fields("b.c")
-    nothing = held.visible_fields("odds", parse_fields("a"))
+    assert held.visible_fields("odds", None) == parse_field_mask("b.c")
+    assert held.visible_fields("odds", parse_field_mask("a,b")) == parse_field_mask("b.c")
+    nothing = held.visible_fields("odds", parse_field_mask("a"))
     assert nothing is not None
     assert nothing.project(b'{"a":1,"b":{"c":2}}') == b"{}"
     assert EVERYTHING.visible_fields("odds", None) is None

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from distributary.control.result_cache import Result
 from distributary.control.row_formats import Page, column_of, write_csv, write_json, write_ndjson
 from distributary.model.build import Build
-from distributary.model.field_mask import parse_fields
+from distributary.model.field_mask import parse_field_mask
 from distributary.model.query import Query
 from distributary.store.consistent_read import QueryRows
 from distributary.store.store_types import Row
@@ -28,7 +28,7 @@ def part(
 ) -> Page:
     state = QueryRows("e1", 7, {key: Row(1, 0, 0, row) for key, row in rows.items()}, 0)
     result = Result("0" * 24, Query("odds"), Build("odds", "b"), state, 1234)
-    return Page(result, parse_fields(fields) if fields else None, at, limit, stale, incomplete)
+    return Page(result, parse_field_mask(fields) if fields else None, at, limit, stale, incomplete)
 
 
 EXACT = b'{"big":12345678901234567890.10,"n":1.50,"t":"\\u00e9"}'

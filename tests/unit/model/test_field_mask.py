@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from distributary.errors import BadQuery
-from distributary.model.field_mask import parse_fields
+from distributary.model.field_mask import parse_field_mask
 
 ROW = b'{"a":1.50,"b":{"c":[1,{"d":2.0}],"e":null,"x":"\\u00e9"},"f.g":12345678901234567890.10,"`":true}'
 
@@ -30,17 +30,17 @@ ROW = b'{"a":1.50,"b":{"c":[1,{"d":2.0}],"e":null,"x":"\\u00e9"},"f.g":123456789
     ],
 )
 def test_project_keeps_values_byte_for_byte(fields: str, row: bytes) -> None:
-    assert parse_fields(fields).project(ROW) == row
+    assert parse_field_mask(fields).project(ROW) == row
 
 
 def test_equal_field_masks_have_equal_text() -> None:
-    assert parse_fields("b.c,a,b.d") == parse_fields("b.d, `a`, b.c, a")
-    assert parse_fields("b,b.c").text == parse_fields("b").text
-    assert parse_fields("a.b").text != parse_fields("`a.b`").text
+    assert parse_field_mask("b.c,a,b.d") == parse_field_mask("b.d, `a`, b.c, a")
+    assert parse_field_mask("b,b.c").text == parse_field_mask("b").text
+    assert parse_field_mask("a.b").text != parse_field_mask("`a.b`").text
 
 
 def test_project_of_a_row_that_is_not_an_object_is_empty() -> None:
-    assert parse_fields("a").project(b"[1]") == b"{}"
+    assert parse_field_mask("a").project(b"[1]") == b"{}"
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_project_of_a_row_that_is_not_an_object_is_empty() -> None:
 )
 def test_parse_error_names_the_character(fields: str, message: str) -> None:
     with pytest.raises(BadQuery, match=message) as caught:
-        parse_fields(fields)
+        parse_field_mask(fields)
     assert caught.value.hint
 
 
@@ -87,7 +87,7 @@ def _wanted(row: Any, paths: list[list[str]]) -> dict[str, Any]:
 @given(st.dictionaries(NAMES, ROWS, max_size=4), PATHS)
 def test_project_agrees_with_the_reference_on_any_row(row: dict[str, Any], paths: list[list[str]]) -> None:
     text = ",".join(".".join("`" + name.replace("`", "``") + "`" for name in path) for path in paths)
-    found = parse_fields(text).project(json.dumps(row).encode())
+    found = parse_field_mask(text).project(json.dumps(row).encode())
     assert json.loads(found) == _wanted(row, paths)
 
 
@@ -96,7 +96,7 @@ def test_projected_changes_fold_to_the_projected_row(
     rows: list[dict[str, Any]], paths: list[list[str]]
 ) -> None:
     """Successive rows, each as a reducer describes it: changed and removed fields."""
-    fields = parse_fields(",".join(".".join("`" + n.replace("`", "``") + "`" for n in p) for p in paths))
+    fields = parse_field_mask(",".join(".".join("`" + n.replace("`", "``") + "`" for n in p) for p in paths))
     row = json.loads(fields.project(json.dumps(rows[0]).encode()))
     for old, new in itertools.pairwise(rows):
         differing = {n: v for n, v in new.items() if n not in old or old[n] != v}
@@ -108,4 +108,4 @@ def test_projected_changes_fold_to_the_projected_row(
 
 def test_name_with_a_lone_surrogate_is_rejected() -> None:
     with pytest.raises(BadQuery, match="invalid Unicode"):
-        parse_fields("price,\ud800")
+        parse_field_mask("price,\ud800")

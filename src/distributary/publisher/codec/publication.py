@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from distributary.model.field_mask import Fields
+from distributary.model.field_mask import FieldMask
 
 Publication = tuple[int, bytes]
 """A change's number and its data as JSON."""
@@ -66,7 +66,7 @@ def with_rank(data: bytes, at: int) -> bytes:
     return b'%b,"at":%d}' % (data[:-1], at)
 
 
-def project_data(fields: Fields, data: bytes) -> bytes | None:
+def project_data(fields: FieldMask, data: bytes) -> bytes | None:
     """Reduce a publication's data to these fields; None when it says nothing about them.
 
     Everything else in it is unchanged.
@@ -88,7 +88,7 @@ def project_data(fields: Fields, data: bytes) -> bytes | None:
     return encode_json(members)
 
 
-def project_publications(fields: Fields | None, publications: Iterable[Publication]) -> list[Publication]:
+def project_publications(fields: FieldMask | None, publications: Iterable[Publication]) -> list[Publication]:
     """Reduce publications to these fields (None: all); those that say nothing about them are left out."""
     if fields is None:
         return list(publications)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
 from distributary.errors import TokenRefused
-from distributary.model.field_mask import Fields
+from distributary.model.field_mask import FieldMask
 from distributary.publisher.codec import codes
 from distributary.publisher.codec.codes import Ending, protocol_error
 from distributary.publisher.codec.publication import Publication, encode_json, one_line
@@ -128,7 +128,7 @@ class StreamSink:
         too_slow: Callable[[], object] = lambda: None,
         format: StreamFormat = SSE,
         visible_epoch: Callable[[str], str] = str,
-        fields: Fields | None = None,
+        fields: FieldMask | None = None,
     ) -> None:
         # No more is written; what waits is still sent.
         self.over = False

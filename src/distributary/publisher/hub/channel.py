@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from distributary.model.field_mask import Fields
+from distributary.model.field_mask import FieldMask
 from distributary.model.query import Query
 from distributary.publisher.codec.publication import Publication, project_publications
 from distributary.publisher.hub.conflation import ConflatedSubscription
@@ -127,7 +127,7 @@ class ProjectedEncoder:
     left out.
     """
 
-    def __init__(self, inner: ChannelEncoder, fields: Fields) -> None:
+    def __init__(self, inner: ChannelEncoder, fields: FieldMask) -> None:
         self.key = f"{inner.key}\0{fields.text}"
         self.live: dict[Subscription, Write] = {}
         self._inner = inner
@@ -143,6 +143,6 @@ class ProjectedEncoder:
         return self._inner.encode_notice(data)
 
 
-def projected(encoder: ChannelEncoder, fields: Fields | None) -> ChannelEncoder:
+def projected(encoder: ChannelEncoder, fields: FieldMask | None) -> ChannelEncoder:
     """Restrict an encoder to some fields; None: all."""
     return encoder if fields is None else ProjectedEncoder(encoder, fields)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from distributary.auth.metering import charge_rows
 from distributary.model.build import Build
 from distributary.model.change import data_for
-from distributary.model.field_mask import Fields
+from distributary.model.field_mask import FieldMask
 from distributary.model.position import Position
 from distributary.model.query import Query
 from distributary.publisher.codec import codes
@@ -38,7 +38,7 @@ async def read_forwards(
     since: Position | None,
     *,
     limit: int,
-    fields: Fields | None = None,
+    fields: FieldMask | None = None,
 ) -> History:
     """Read at most ``limit`` publications after a position (None: the oldest there are).
 
@@ -69,7 +69,7 @@ async def read_backwards(
     since: Position | None,
     *,
     limit: int,
-    fields: Fields | None = None,
+    fields: FieldMask | None = None,
 ) -> History:
     """Read at most ``limit`` publications before a position (None: the newest), the newest first.
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from distributary.auth.metering import charge_rows, measured_task
 from distributary.model.build import Build
-from distributary.model.field_mask import Fields
+from distributary.model.field_mask import FieldMask
 from distributary.publisher.codec import codes
 from distributary.publisher.codec.codes import Refused
 from distributary.publisher.codec.publication import encode_json
@@ -37,7 +37,7 @@ class Snapshot:
         self.incomplete = incomplete
         self._projections: dict[str, Snapshot] = {}
 
-    def project(self, fields: Fields | None) -> Snapshot:
+    def project(self, fields: FieldMask | None) -> Snapshot:
         """Return the rows with some of their fields, built once for all who request the same."""
         if fields is None:
             return self

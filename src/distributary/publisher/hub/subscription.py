@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, Self
 
 from distributary.auth import EVERYTHING, GrantSet
 from distributary.auth.reservations import Reservation
-from distributary.model.field_mask import Fields
+from distributary.model.field_mask import FieldMask
 from distributary.model.position import Position, Start
 from distributary.model.query import Query
 from distributary.model.query_params import ChannelQuery
@@ -198,7 +198,7 @@ class Subscription:
         *,
         created_here: bool,
         conflation: Conflation | None = None,
-        fields: Fields | None = None,
+        fields: FieldMask | None = None,
     ) -> None:
         self.follower = follower
         self.id = id

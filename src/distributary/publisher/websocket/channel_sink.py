@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from distributary.auth import EVERYTHING, GrantSet
 from distributary.auth.reservations import Reservation
 from distributary.errors import BadQuery, DistributaryError, TokenExpired, TokenRefused
-from distributary.model.field_mask import Fields
+from distributary.model.field_mask import FieldMask
 from distributary.model.query import Query
 from distributary.model.query_params import ChannelQuery, parse_channel
 from distributary.publisher.access_control import count_query, narrowed
@@ -70,7 +70,7 @@ class ChannelSink:
         self._join = join
         # Set once it has joined, until it ends.
         self._subscription: Subscription | None = None
-        self._fields: Fields | None = None
+        self._fields: FieldMask | None = None
         # The grants of the connection and, where it has a token of its own, of the channel.
         self._grants = EVERYTHING
         # The grants by which the subscription was last checked.

@@ -16,20 +16,20 @@ from tests.support.folding_sink import FoldingSink
 
 from distributary.errors import BadQuery
 from distributary.model.channel_name import with_fields
-from distributary.model.field_mask import Fields, parse_fields
+from distributary.model.field_mask import FieldMask, parse_field_mask
 from distributary.model.query_params import ChannelQuery, parse_channel
 from distributary.publisher.codec.publication import project_data, project_publications
 from distributary.publisher.hub.channel import projected
 from distributary.publisher.hub.subscription import Initial, Recovered, Waiting
 from distributary.reducers.row_json import describe_change, read_object
 
-FIELDS = parse_fields("n,o.x")
+FIELDS = parse_field_mask("n,o.x")
 
 
 class ChosenSink(FoldingSink):
     """Folds changes field by field, as a subscriber with a field list does."""
 
-    def __init__(self, fields: Fields | None, key: str = "plain") -> None:
+    def __init__(self, fields: FieldMask | None, key: str = "plain") -> None:
         super().__init__(key)
         self.fields = fields
 
@@ -52,7 +52,7 @@ class ChosenSink(FoldingSink):
             super()._fold(epoch, [(number, json.dumps(change).encode())])
 
 
-def cut(rows: dict[str, Any], fields: Fields | None) -> dict[str, Any]:
+def cut(rows: dict[str, Any], fields: FieldMask | None) -> dict[str, Any]:
     if fields is None:
         return rows
     return {key: json.loads(fields.project(json.dumps(row).encode())) for key, row in rows.items()}
@@ -86,7 +86,7 @@ def test_projected_stream_folds_to_the_projected_rows(
     states: list[dict[str, Any] | None], listed: str
 ) -> None:
     """One row through any states: folding the projected changes gives the projected row."""
-    fields = parse_fields(listed)
+    fields = parse_field_mask(listed)
     current: dict[str, Any] | None = None
     old: dict[str, Any] | None = None
     for new in states:
@@ -143,7 +143,7 @@ async def test_changes_of_other_fields_are_not_sent() -> None:
     fake_view = FakeView(log_length=50, exact=True)
     fake_view.put(("a", {"n": 1, "z": 0}))
     async with hub_of(fake_view) as hub:
-        sink, all_ = ChosenSink(parse_fields("n")), ChosenSink(None, "other")
+        sink, all_ = ChosenSink(parse_field_mask("n")), ChosenSink(None, "other")
         joined_subscription = await hub.join(request(requested("n")), sink)
         await hub.join(request(parse_channel(VIEW)), all_)
         build = fake_view.store.views[VIEW].builds["b1"]
@@ -161,7 +161,7 @@ async def test_changes_of_other_fields_are_not_sent() -> None:
         # Where the log no longer reaches back, it is unknown that nothing was missed.
         for z in range(100):
             fake_view.put(("a", {"n": 1, "z": -z}))
-        late = ChosenSink(parse_fields("n"))
+        late = ChosenSink(parse_field_mask("n"))
         await hub.join(request(requested("n"), position=before), late)
         assert isinstance(late.outcomes[-1], Initial)
         assert late.rows == {"a": {"n": 1}}
@@ -171,7 +171,7 @@ async def test_subscribers_of_the_same_fields_share_one_encoding() -> None:
     fake_view = FakeView()
     fake_view.put(("a", {"n": 1, "z": 0}))
     async with hub_of(fake_view) as hub:
-        sinks = [ChosenSink(parse_fields(listed)) for listed in ("n,z", "z,n", "z")]
+        sinks = [ChosenSink(parse_field_mask(listed)) for listed in ("n,z", "z,n", "z")]
         for sink, listed in zip(sinks, ("n,z", "z,n", "z"), strict=True):
             await hub.join(request(requested(listed)), sink)
         (channel,) = hub.followers[VIEW].channels.values()

@@ -33,7 +33,7 @@ from distributary.reducers.reduce_rules import rule_of
 from distributary.reducers.reducer import Reducer, ReducerOptions
 from distributary.setup import store_server
 from distributary.stack.ports import Ports
-from distributary.store.embedded_server import Server
+from distributary.store.embedded_server import EmbeddedServer
 from distributary.store.redis_writer import RedisWriter
 
 PEER = ROOT / "bench" / "peer"
@@ -128,7 +128,9 @@ async def serve(exits: AsyncExitStack, folder: Path) -> tuple[Child, str, Reduce
     ports = Ports(folder / "ports.json")
     exits.callback(ports.close)
     found = store_server.find()
-    server = Server(folder / "store", found.path, found.kind, ports.choose("store", 0), new_password())
+    server = EmbeddedServer(
+        folder / "store", found.path, found.kind, ports.choose("store", 0), new_password()
+    )
     server.prepare()
     store = await exits.enter_async_context(child.run("store", server.command(), folder, quiet=True))
     async with asyncio.timeout(30):

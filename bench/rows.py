@@ -28,7 +28,7 @@ from distributary.config.embedded_defaults import new_password
 from distributary.reducers.record_codec import Packed
 from distributary.setup import store_server
 from distributary.stack.ports import Ports
-from distributary.store.embedded_server import Server
+from distributary.store.embedded_server import EmbeddedServer
 from distributary.store.redis_writer import RedisWriter
 
 GROUP = 500
@@ -112,7 +112,9 @@ async def _start(exits: AsyncExitStack, spec: Rows, folder: Path) -> tuple[str, 
     ports = Ports(folder / "ports.json")
     exits.callback(ports.close)
     found = store_server.find()
-    server = Server(folder / "store", found.path, found.kind, ports.choose("store", 0), new_password())
+    server = EmbeddedServer(
+        folder / "store", found.path, found.kind, ports.choose("store", 0), new_password()
+    )
     server.prepare()
     store = await exits.enter_async_context(child.run("store", server.command(), folder, quiet=True))
     async with asyncio.timeout(30):

@@ -19,7 +19,7 @@ from distributary.reducers.row_json import describe_change, read_object
 from distributary.store.build_scan import belongs
 from distributary.store.contract import WriterStore
 from distributary.store.memory_store import MemoryStore
-from distributary.store.store_types import Group
+from distributary.store.store_types import ChangeGroup
 from tests.support.clock import LIMIT
 
 VIEW = "odds"
@@ -99,7 +99,7 @@ class FakeView:
         self._number += 1
         self._offset += len(rows)
         mark = Mark(self._offset)
-        group = Group(
+        group = ChangeGroup(
             build=self.build,
             partition=0,
             epoch=self._opened.epoch,

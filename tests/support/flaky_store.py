@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from distributary.store.store_types import Group
+from distributary.store.store_types import ChangeGroup
 
 
 class Flaky:
@@ -14,7 +14,7 @@ class Flaky:
         self._inner = inner
         self._plan = plan
 
-    def write(self, group: Group) -> int:
+    def write(self, group: ChangeGroup) -> int:
         step = self._plan.pop(0) if self._plan else "ok"
         if step == "before":
             raise ConnectionError("before the write")

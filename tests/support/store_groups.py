@@ -9,7 +9,7 @@ from typing import Any
 from distributary.model.build import Build
 from distributary.model.change import Change, encode_changes
 from distributary.model.position import Mark
-from distributary.store.store_types import Group, Opened
+from distributary.store.store_types import ChangeGroup, Opened
 
 
 def change(
@@ -34,7 +34,7 @@ def group(
     expires: int = 0,
     new: bool = True,
     fingerprint: str = "",
-) -> Group:
+) -> ChangeGroup:
     """A group as a reducer would send it."""
     rows: dict[str, tuple[int, bytes | None, int, bool]] = {}
     queries: dict[int, int] = {}
@@ -42,7 +42,7 @@ def group(
         rows[one.key] = (index, one.row or None, expires, new)
         for query in (*one.adds, *one.changes, *one.removes):
             queries[query] = index
-    return Group(
+    return ChangeGroup(
         build=build,
         partition=partition,
         epoch=opened.epoch,

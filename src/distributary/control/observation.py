@@ -12,7 +12,7 @@ from redis.exceptions import RedisError
 from distributary.model.build import Build, Definition, load_definition
 from distributary.stack.stack_file import StackState
 from distributary.store.contract import ReaderStore
-from distributary.store.store_types import BuildInfo, Heartbeat, ServerState, ViewInfo
+from distributary.store.store_types import BuildInfo, ProcessHeartbeat, ServerState, ViewInfo
 
 Ends = Mapping[int, int]
 """Offsets by partition."""
@@ -96,7 +96,7 @@ class ViewState:
 class ComponentReport:
     """A component's last heartbeat, parsed."""
 
-    heartbeat: Heartbeat
+    heartbeat: ProcessHeartbeat
     stats: Mapping[str, Any]
 
     def of_view(self, name: str) -> Mapping[str, Any]:
@@ -155,7 +155,7 @@ def _definition(text: str) -> Definition | None:
         return None
 
 
-def _parse_report(heartbeat: Heartbeat) -> ComponentReport:
+def _parse_report(heartbeat: ProcessHeartbeat) -> ComponentReport:
     try:
         stats = json.loads(heartbeat.stats)
     except ValueError:

@@ -34,7 +34,7 @@ from distributary.model.command import Command
 from distributary.model.query import Query
 from distributary.model.query_params import body_fields, body_query
 from distributary.model.query_plan import is_expensive
-from distributary.store.store_types import Subscription, ViewInfo, query_limits
+from distributary.store.store_types import StoredSubscription, ViewInfo, query_limits
 from distributary.store.subscription_sweep import SWEEP_SECONDS, sweep
 
 log = logging.getLogger(__name__)
@@ -73,7 +73,7 @@ async def create(request: web.Request) -> web.Response:
     if found.created:
         charge(NEW_QUERY)
     await announce(context, Command("subscribe", query.view, id, query.text))
-    created = Subscription(id, query.id, False, 0)
+    created = StoredSubscription(id, query.id, False, 0)
     reply = _describe(context, request.host, query.view, created, query_text=query.text, fields=fields)
     return web.json_response(
         reply | {"expires_in": context.ttl_ms / 1000},
@@ -161,7 +161,7 @@ async def _servable(context: Context, name: str, info: ViewInfo) -> None:
         )
 
 
-async def _find(request: web.Request) -> tuple[str, Subscription]:
+async def _find(request: web.Request) -> tuple[str, StoredSubscription]:
     """Find the subscription in the path; one of another user is reported as unknown."""
     reader, id = request.app[CONTEXT].reader, request.match_info["id"]
     view = await reader.find_subscription(id)
@@ -192,7 +192,7 @@ def _describe(
     context: Context,
     host: str,
     view: str,
-    found: Subscription,
+    found: StoredSubscription,
     *,
     query_text: str,
     fields: str | None = None,

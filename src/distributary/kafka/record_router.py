@@ -26,7 +26,7 @@ from distributary.kafka.value_schema import (
     read_definition,
     read_value,
 )
-from distributary.model.filter import Row, Test, compiled, normalize, parse
+from distributary.model.filter import RowView, Test, compiled, normalize, parse
 
 _MOST_WAITING = 10_000
 """Records of one sender that may wait for their check; what accepts them has limits of its own."""
@@ -104,7 +104,7 @@ class RecordRouter:
             fields = yield rules.reader, record.value
             if rules.routes:
                 key = None if record.key is None else record.key.decode(errors="replace")
-                row = Row(fields, int(time.time() * 1000), key)
+                row = RowView(fields, int(time.time() * 1000), key)
                 target = next((topic for test, topic in rules.routes if test(row)), record.topic)
                 if target != record.topic:
                     # A partition of one topic means nothing in another.

@@ -22,7 +22,7 @@ OPTIONS = ("where", "keys", "key", "fields", "order", "limit")
 REGISTERED = "q:"
 
 
-class Channel(NamedTuple):
+class ChannelName(NamedTuple):
     """The query of a one-step channel: at most one of ``where`` and ``keys`` is set."""
 
     view: str
@@ -75,7 +75,7 @@ def _encode_query(view: str, where: str | None, keys: Iterable[str] | None) -> s
     return name if where is None else f"{name}?where={quote(where, safe=_READABLE)}"
 
 
-def decode_channel(name: str) -> Channel:
+def decode_channel(name: str) -> ChannelName:
     """Parse the name of a one-step channel. Raises BadQuery."""
     if name.startswith(REGISTERED):
         raise BadQuery(f"{name!r} is a registered channel, not a query")
@@ -110,7 +110,7 @@ def decode_channel(name: str) -> Channel:
             keys = [*(keys or ()), *(_text(key, name) for key in wanted)]
     if where is not None and keys is not None:
         raise _both()
-    return Channel(view, where, keys, fields, **only)
+    return ChannelName(view, where, keys, fields, **only)
 
 
 def decode_registered(name: str) -> tuple[str, str, str | None] | None:

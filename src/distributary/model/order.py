@@ -16,7 +16,7 @@ import msgspec
 
 from distributary.errors import BadQuery
 from distributary.model.filter.lexer import TokenReader
-from distributary.model.filter.row_view import Row, slot_of
+from distributary.model.filter.row_view import RowView, slot_of
 from distributary.model.filter.scalars import FALSE, TRUE, Scalar
 from distributary.model.filter.syntax_tree import Path
 
@@ -56,7 +56,7 @@ class Order:
             fields: Mapping[str, msgspec.Raw] = _fields.decode(row)
         except msgspec.MsgspecError:
             fields = {}
-        found = Row(fields)
+        found = RowView(fields)
         return (*[_rank(found[slot_of(by.path)], by.descending) for by in self.by], key)
 
     def dump(self) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from distributary.model.filter import (
     ALWAYS,
     Filter,
     Path,
-    Row,
+    RowView,
     Test,
     Value,
     all_of,
@@ -155,7 +155,7 @@ class Query:
         """Return whether a row matches this query at a time. Indexes must agree with it."""
         if self.keys is not None and key not in self._keys:
             return False
-        return self.filter is None or self._test(Row(row, now_ms))
+        return self.filter is None or self._test(RowView(row, now_ms))
 
     def match_rows(self, rows: Sequence[bytes], now_ms: int = 0) -> Sequence[bool]:
         """Return for each row (as JSON) whether it matches the filter; keys are not checked."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from distributary.model.filter import NEVER, Filter, Row, Test, compiled
+from distributary.model.filter import NEVER, Filter, RowView, Test, compiled
 from distributary.model.filter.compile import plain
 from distributary.model.filter.normal_form import AllOf, AnyOf, Leaf, Null, OneOf, Range
 from distributary.model.filter.row_view import Slot, slot_of
@@ -19,7 +19,7 @@ MAX_EQUALITIES = 3
 Step = OneOf | Null | Range
 
 
-class Plan:
+class LookupPlan:
     """One way to find a query: ``steps`` lead to it, equalities before at most one range.
 
     ``exact``: a row that passes all steps matches the query, and nothing remains to ``test``.
@@ -34,7 +34,7 @@ class Plan:
         self._filter = rest
         self._test: Test | None = None
 
-    def test(self, row: Row) -> bool:
+    def test(self, row: RowView) -> bool:
         """Check a row against the whole filter (but not the keys, which are always a step)."""
         if self._test is None:
             if self._filter is None:
@@ -47,23 +47,23 @@ class Plan:
         return set(_names(self._filter)) if self._filter is not None else set()
 
 
-def plans(number: int, query: Query) -> list[Plan]:
+def plans(number: int, query: Query) -> list[LookupPlan]:
     """Return the plans for a query; none if no row can match it."""
     whole = query.filter
     if query.keys is not None:
-        return [Plan(number, (OneOf((), "text", query.keys),), whole is None, whole)]
+        return [LookupPlan(number, (OneOf((), "text", query.keys),), whole is None, whole)]
     if whole is None:
-        return [Plan(number, (), True, None)]
+        return [LookupPlan(number, (), True, None)]
     if whole == NEVER:
         return []
     if isinstance(whole, AnyOf):
-        return _branches(number, whole, None) or [Plan(number, (), False, whole)]
+        return _branches(number, whole, None) or [LookupPlan(number, (), False, whole)]
     steps, exact = _steps(whole)
     if not steps and isinstance(whole, AllOf):
         for term in whole.terms:
             if isinstance(term, AnyOf) and (found := _branches(number, term, whole)):
                 return found
-    return [Plan(number, steps, exact, whole)]
+    return [LookupPlan(number, steps, exact, whole)]
 
 
 def is_expensive(query: Query) -> bool:
@@ -85,14 +85,14 @@ def values_of(step: OneOf | Null) -> Iterator[Scalar]:
             yield plain(step.kind, value)
 
 
-def _branches(number: int, term: AnyOf, whole: Filter | None) -> list[Plan]:
+def _branches(number: int, term: AnyOf, whole: Filter | None) -> list[LookupPlan]:
     """A plan for each part of an ``or``; none when a part cannot be looked up."""
     if len(term.terms) > MAX_BRANCHES:
         return []
     found = [(part, *_steps(part)) for part in term.terms]
     if not all(steps for _, steps, _ in found):
         return []
-    return [Plan(number, steps, exact and whole is None, whole or part) for part, steps, exact in found]
+    return [LookupPlan(number, steps, exact and whole is None, whole or part) for part, steps, exact in found]
 
 
 def _steps(term: Filter) -> tuple[tuple[Step, ...], bool]:

@@ -9,12 +9,12 @@ from collections.abc import Iterable
 from decimal import Decimal
 from typing import NamedTuple
 
-from distributary.model.filter import Row
+from distributary.model.filter import RowView
 from distributary.model.filter.normal_form import Range
 from distributary.model.filter.row_view import Slot
 from distributary.model.filter.scalars import Scalar
 from distributary.model.query import Query
-from distributary.model.query_plan import Plan, place_of, plans, values_of
+from distributary.model.query_plan import LookupPlan, place_of, plans, values_of
 from distributary.reducers.range_index import Bounds, nearest
 from distributary.reducers.row_json import Fields
 
@@ -37,7 +37,7 @@ class QueryIndex:
     """
 
     def __init__(self) -> None:
-        self._plans: dict[int, list[Plan]] = {}
+        self._plans: dict[int, list[LookupPlan]] = {}
         self._root = _Node()
         self._fields_read: dict[str, int] = {}
 
@@ -88,28 +88,28 @@ class QueryIndex:
 
     def of(self, key: str, row: Fields | None, now_ms: int = 0) -> set[int]:
         """Return the queries that a row belongs to at a time; none without a row."""
-        return self._of(Row(row, now_ms, key)) if row is not None else set()
+        return self._of(RowView(row, now_ms, key)) if row is not None else set()
 
     def match(self, key: str, old: Fields | None, new: Fields | None, now_ms: int = 0) -> Matches:
         """Return what a change of one row means to each query that it concerns, at one time."""
         if not self._plans:
             return Matches([], [], [])
         after: set[int] = set()
-        new_view: Row | None = None
+        new_view: RowView | None = None
         if new is not None:
-            new_view = Row(new, now_ms, key)
+            new_view = RowView(new, now_ms, key)
             after = self._of(new_view)
         if old is None:
             before: set[int] = set()
         elif new is not None and self._is_unchanged(old, new):
             before = after
         else:
-            before = self._of(Row(old, now_ms, key, new_view))
+            before = self._of(RowView(old, now_ms, key, new_view))
         if before == after:
             return Matches([], sorted(after), [])
         return Matches(sorted(after - before), sorted(after & before), sorted(before - after))
 
-    def _of(self, row: Row) -> set[int]:
+    def _of(self, row: RowView) -> set[int]:
         found: set[int] = set()
         self._root.find(row, found, 0)
         return found
@@ -129,13 +129,13 @@ class _Node:
     __slots__ = ("fields", "here")
 
     def __init__(self) -> None:
-        self.here: set[Plan] = set()
+        self.here: set[LookupPlan] = set()
         self.fields: dict[Slot, _Field] = {}
 
     def __bool__(self) -> bool:
         return bool(self.here or self.fields)
 
-    def add(self, plan: Plan, depth: int) -> None:
+    def add(self, plan: LookupPlan, depth: int) -> None:
         if depth == len(plan.steps):
             self.here.add(plan)
             return
@@ -150,7 +150,7 @@ class _Node:
             for value in values_of(step):
                 field.put(value, plan, depth + 1)
 
-    def remove(self, plan: Plan, depth: int) -> None:
+    def remove(self, plan: LookupPlan, depth: int) -> None:
         if depth == len(plan.steps):
             self.here.discard(plan)
             return
@@ -165,7 +165,7 @@ class _Node:
         if not field:
             del self.fields[slot]
 
-    def find(self, row: Row, found: set[int], depth: int) -> None:
+    def find(self, row: RowView, found: set[int], depth: int) -> None:
         for plan in self.here:
             if plan.exact or plan.test(row):
                 found.add(plan.number)
@@ -182,7 +182,7 @@ class _Field:
     __slots__ = ("equal", "numbers", "texts")
 
     def __init__(self) -> None:
-        self.equal: dict[Scalar, Plan | set[Plan] | _Node] = {}
+        self.equal: dict[Scalar, LookupPlan | set[LookupPlan] | _Node] = {}
         self.numbers: Bounds | None = None
         self.texts: Bounds | None = None
 
@@ -198,11 +198,11 @@ class _Field:
             self.numbers = Bounds(texts=False)
         return self.numbers
 
-    def put(self, value: Scalar, plan: Plan, depth: int) -> None:
+    def put(self, value: Scalar, plan: LookupPlan, depth: int) -> None:
         bucket = self.equal.get(value)
         if bucket is None:
             self.equal[value] = plan
-        elif isinstance(bucket, Plan):
+        elif isinstance(bucket, LookupPlan):
             self.equal[value] = {bucket, plan}
         elif isinstance(bucket, _Node):
             bucket.add(plan, depth)
@@ -213,7 +213,7 @@ class _Field:
                 for one in bucket:
                     node.add(one, depth)
 
-    def take(self, value: Scalar, plan: Plan, depth: int) -> None:
+    def take(self, value: Scalar, plan: LookupPlan, depth: int) -> None:
         bucket = self.equal[value]
         if isinstance(bucket, _Node):
             bucket.remove(plan, depth)
@@ -222,13 +222,13 @@ class _Field:
         if bucket is plan or not bucket:
             del self.equal[value]
 
-    def find(self, value: Scalar, row: Row, found: set[int], depth: int) -> None:
+    def find(self, value: Scalar, row: RowView, found: set[int], depth: int) -> None:
         bucket = self.equal.get(value)
         if bucket is not None:
             if isinstance(bucket, _Node):
                 bucket.find(row, found, depth)
             else:
-                for plan in (bucket,) if isinstance(bucket, Plan) else bucket:
+                for plan in (bucket,) if isinstance(bucket, LookupPlan) else bucket:
                     if (plan.exact and len(plan.steps) == depth) or plan.test(row):
                         found.add(plan.number)
         if self.numbers is not None and isinstance(value, (int, Decimal)):

@@ -13,9 +13,9 @@ from bisect import bisect_left, bisect_right
 from decimal import Decimal
 from typing import Any
 
-from distributary.model.filter import Row
+from distributary.model.filter import RowView
 from distributary.model.filter.normal_form import Range
-from distributary.model.query_plan import Plan
+from distributary.model.query_plan import LookupPlan
 
 _LARGEST = sys.float_info.max
 
@@ -36,9 +36,9 @@ class Edges:
     def __init__(self, texts: bool = False) -> None:
         self.keys: Any = [] if texts else array("d")
         self.numbers: list[int] = []
-        self.plans: list[Plan] = []
+        self.plans: list[LookupPlan] = []
 
-    def add(self, key: Any, plan: Plan) -> int:
+    def add(self, key: Any, plan: LookupPlan) -> int:
         """Insert a plan, and return its position."""
         first = bisect_left(self.keys, key)
         at = bisect_right(self.numbers, plan.number, first, bisect_right(self.keys, key, first))
@@ -47,7 +47,7 @@ class Edges:
         self.plans.insert(at, plan)
         return at
 
-    def remove(self, key: Any, plan: Plan) -> int:
+    def remove(self, key: Any, plan: LookupPlan) -> int:
         """Remove a plan, and return its position."""
         first = bisect_left(self.keys, key)
         at = bisect_left(self.numbers, plan.number, first, bisect_right(self.keys, key, first))
@@ -88,7 +88,7 @@ class Bounds:
         sides = (self._lower, self._lower_tested, self._upper, self._upper_tested, *self._spans.values())
         return sum(len(side.keys) for side in sides)
 
-    def add(self, step: Range, plan: Plan) -> None:
+    def add(self, step: Range, plan: LookupPlan) -> None:
         """Add a plan by the range that is its last step."""
         if step.kind != "text" and step.low is not None and step.high is not None:
             start, end = _key(step.low[0]), _key(step.high[0])
@@ -101,7 +101,7 @@ class Bounds:
             edges, key = self._side(step, plan)
             edges.add(key, plan)
 
-    def remove(self, step: Range, plan: Plan) -> None:
+    def remove(self, step: Range, plan: LookupPlan) -> None:
         """Remove a plan that was added."""
         if step.kind != "text" and step.low is not None and step.high is not None:
             start, end = _key(step.low[0]), _key(step.high[0])
@@ -114,7 +114,7 @@ class Bounds:
             edges, key = self._side(step, plan)
             edges.remove(key, plan)
 
-    def _side(self, step: Range, plan: Plan) -> tuple[Edges, Any]:
+    def _side(self, step: Range, plan: LookupPlan) -> tuple[Edges, Any]:
         """Return the edges for a one-sided range, or one of strings, which is found by its lower end."""
         tested = not plan.exact or (step.low is not None and step.high is not None)
         if step.low is not None:
@@ -122,7 +122,7 @@ class Bounds:
         assert step.high is not None
         return (self._upper_tested if tested else self._upper), _key(step.high[0])
 
-    def find(self, value: Any, row: Row, found: set[int]) -> None:
+    def find(self, value: Any, row: RowView, found: set[int]) -> None:
         """Add the numbers of the queries whose range contains a value (for a number: its nearest float)."""
         if keys := self._lower.keys:
             first = bisect_left(keys, value)
@@ -151,7 +151,7 @@ class Bounds:
                         found.add(plan.number)
 
 
-def _test(plans: list[Plan], row: Row, found: set[int]) -> None:
+def _test(plans: list[LookupPlan], row: RowView, found: set[int]) -> None:
     for plan in plans:
         if plan.test(row):
             found.add(plan.number)

@@ -32,7 +32,7 @@ from distributary.reducers.write_batch import (
 )
 from distributary.store.contract import WriterStore
 from distributary.store.errors import Behind
-from distributary.store.store_types import Claim, Group, Opened
+from distributary.store.store_types import ChangeGroup, Claim, Opened
 
 EXPIRED_ROWS = 1_000
 """How many rows one group removes whose time is over."""
@@ -323,7 +323,7 @@ class Reducer:
                 change = queries.match(step, len(changes), concerned)
                 if change is not None:
                     changes.append(change)
-            group = Group(
+            group = ChangeGroup(
                 build=self.build,
                 partition=self.partition,
                 epoch=self.claim.epoch,

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from decimal import Decimal
 
 from distributary.model.filter import Path
-from distributary.model.filter.row_view import Row, slot_of
+from distributary.model.filter.row_view import RowView, slot_of
 from distributary.model.filter.time_transitions import anchors
 from distributary.model.query import Query
 from distributary.reducers.row_json import Fields
@@ -98,7 +98,7 @@ class TimedQueries:
         """Take over the times of a row as they are now; None when it is removed."""
         if not self._fields:
             return
-        view = Row(row) if row is not None else None
+        view = RowView(row) if row is not None else None
         for path, field in self._fields.items():
             value = view[slot_of(path, "now")] if view is not None else None
             ok = isinstance(value, (int, Decimal)) and not isinstance(value, bool)

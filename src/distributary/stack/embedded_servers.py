@@ -24,7 +24,7 @@ from distributary.kafka.embedded_broker import Broker
 from distributary.stack.data_dir import DataDir
 from distributary.stack.ports import Ports
 from distributary.stack.prerequisites import BrokerTools, ServerTools
-from distributary.store.embedded_server import Server
+from distributary.store.embedded_server import EmbeddedServer
 
 INTERNAL = "internal"
 """The name of the file with the password of the broker's own connections."""
@@ -52,9 +52,9 @@ def make_broker(folder: DataDir, tools: BrokerTools, ports: Ports, kafka: Kafka)
     )
 
 
-def make_store(folder: DataDir, tools: ServerTools, port: int) -> Server:
+def make_store(folder: DataDir, tools: ServerTools, port: int) -> EmbeddedServer:
     """The embedded store server."""
-    return Server(folder.path / "store", tools.program, tools.kind, port, store_password(folder.path))
+    return EmbeddedServer(folder.path / "store", tools.program, tools.kind, port, store_password(folder.path))
 
 
 def store_password(data_dir: Path) -> str:

@@ -23,7 +23,7 @@ from distributary.kafka.admin import wait_for_kafka
 from distributary.kafka.embedded_broker import Broker
 from distributary.service import HEARTBEAT_FILE
 from distributary.stack.component import Component, Launch, LivenessCheck, Started
-from distributary.store.embedded_server import Server
+from distributary.store.embedded_server import EmbeddedServer
 
 NICE = 10
 _POLL_SECONDS = 0.1
@@ -83,7 +83,9 @@ def kafka_component(broker: Broker, kafka: Kafka, env: Mapping[str, str], log: P
     )
 
 
-def store_component(server: Server, env: Mapping[str, str], log: Path, start_timeout: float) -> Component:
+def store_component(
+    server: EmbeddedServer, env: Mapping[str, str], log: Path, start_timeout: float
+) -> Component:
     """The embedded store server."""
     restarted = False
 

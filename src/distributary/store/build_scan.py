@@ -11,7 +11,7 @@ from distributary.model.build import Build
 from distributary.model.change import Entry
 from distributary.model.query import Query
 from distributary.store.contract import ReaderStore
-from distributary.store.store_types import Page, RowsRead
+from distributary.store.store_types import RowPage, RowsRead
 
 LOG_CHANGES = 5_000
 INDEXED_ROWS = 10_000
@@ -60,7 +60,7 @@ async def find_at_once(
 
 async def read_pages(
     store: ReaderStore, build: Build, count: int, *, charge: Charge = free_of_charge
-) -> AsyncGenerator[Page, None]:
+) -> AsyncGenerator[RowPage, None]:
     """Yield all pages of a build; the store reads the next one while the caller has one.
 
     Raises StaleRead when the epoch changes between two.
@@ -83,7 +83,7 @@ async def read_pages(
     yield part
 
 
-async def _page(store: ReaderStore, build: Build, cursor: int, count: int) -> Page:
+async def _page(store: ReaderStore, build: Build, cursor: int, count: int) -> RowPage:
     return await store.page(build, cursor, count)
 
 

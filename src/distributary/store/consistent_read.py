@@ -41,7 +41,7 @@ from distributary.store.build_scan import (
     read_pages,
 )
 from distributary.store.contract import ReaderStore
-from distributary.store.store_types import Page, Row
+from distributary.store.store_types import Row, RowPage
 
 PAGE_ROWS = 2_000
 ATTEMPTS = 5
@@ -106,7 +106,7 @@ async def read_registered(
 async def _replayed(
     store: ReaderStore, build: Build, query: Query, number: int, count: int, charge: Charge
 ) -> RegisteredRows:
-    first: Page | None = None
+    first: RowPage | None = None
     rows: dict[str, bytes] = {}
     async with aclosing(read_pages(store, build, count, charge=charge)) as parts:
         async for part in parts:
@@ -257,7 +257,7 @@ async def _page_rows(
     store: ReaderStore, build: Build, rows: _Rows, count: int, charge: Charge
 ) -> tuple[str, int, bool]:
     """Read all pages; return the first one's position, and whether it was the only one (so true at it)."""
-    first: Page | None = None
+    first: RowPage | None = None
     async with aclosing(read_pages(store, build, count, charge=charge)) as parts:
         async for part in parts:
             first = first or part

@@ -30,21 +30,21 @@ from distributary.store.store_types import (
     NO_QUERY_LIMITS,
     BuildCheckpoint,
     BuildInfo,
+    ChangeGroup,
     Claim,
     Claimed,
-    Group,
-    Heartbeat,
     LogRead,
     Opened,
-    Page,
+    ProcessHeartbeat,
     QueryLimits,
     QueryRow,
     QueryState,
     Registered,
     Row,
+    RowPage,
     RowsRead,
     ServerState,
-    Subscription,
+    StoredSubscription,
     ViewInfo,
 )
 
@@ -84,7 +84,7 @@ class WriterStore(Protocol):
     def assigned(self, build: Build, claim: Claim) -> Sequence[int]:
         """Return what ``assign`` stored under the same claim; empty if it was not called yet."""
 
-    def write(self, group: Group) -> int:
+    def write(self, group: ChangeGroup) -> int:
         """Apply a group; return the seq of its last change. Raises Fenced, NotOwner or Behind."""
 
     def advance(
@@ -153,7 +153,7 @@ class WriterStore(Protocol):
     def heartbeat(self, component: str, id: str, stats: str) -> None:
         """Record that a process is alive, with its figures as JSON."""
 
-    def heartbeats(self) -> list[Heartbeat]:
+    def heartbeats(self) -> list[ProcessHeartbeat]:
         """Read the latest heartbeat of each process; those silent for over a minute are left out."""
 
     def flushed(self) -> bool:
@@ -198,7 +198,7 @@ class ReaderStore(Protocol):
         (`id_taken`) if another query has the id.
         """
 
-    async def subscription(self, view: str, subscription: str) -> Subscription | None:
+    async def subscription(self, view: str, subscription: str) -> StoredSubscription | None:
         """Read a subscription that has not lapsed."""
 
     async def begin(self, view: str, subscription: str, ttl_ms: int) -> bool:
@@ -228,7 +228,7 @@ class ReaderStore(Protocol):
     async def find_by_index(self, build: Build, field: str, value: str, limit: int) -> RowsRead | None:
         """Read the rows that are indexed under a value of a field; None if there are more than ``limit``."""
 
-    async def page(self, build: Build, cursor: int, count: int) -> Page:
+    async def page(self, build: Build, cursor: int, count: int) -> RowPage:
         """Read some rows; a row may come twice, one that exists throughout is not missed."""
 
     async def log(self, build: Build, after: int, limit: int) -> LogRead:
@@ -274,5 +274,5 @@ class ReaderStore(Protocol):
     async def heartbeat(self, component: str, id: str, stats: str) -> None:
         """Record that a process is alive, with its figures as JSON."""
 
-    async def heartbeats(self) -> list[Heartbeat]:
+    async def heartbeats(self) -> list[ProcessHeartbeat]:
         """Read the latest heartbeat of each process; those silent for over a minute are left out."""

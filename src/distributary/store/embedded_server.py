@@ -28,7 +28,7 @@ from distributary.store.redis_writer import RedisWriter
 
 
 @dataclass(frozen=True)
-class Server:
+class EmbeddedServer:
     """An embedded server; ``program`` is a valkey-server or redis-server."""
 
     folder: Path

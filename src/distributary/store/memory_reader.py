@@ -20,17 +20,17 @@ from distributary.store.store_types import (
     NO_QUERY_LIMITS,
     BuildCheckpoint,
     BuildInfo,
-    Heartbeat,
     LogRead,
-    Page,
+    ProcessHeartbeat,
     QueryLimits,
     QueryRow,
     QueryState,
     Registered,
     RegistryChange,
+    RowPage,
     RowsRead,
     ServerState,
-    Subscription,
+    StoredSubscription,
     ViewInfo,
 )
 
@@ -96,12 +96,12 @@ class MemoryReader:
         b = v.builds[v.live]
         return Registered(row.number, v.version, created, self._query_state(b, row.number, b.seq))
 
-    async def subscription(self, view: str, subscription: str) -> Subscription | None:
+    async def subscription(self, view: str, subscription: str) -> StoredSubscription | None:
         v = self._state.views.get(view)
         found = v.subscriptions.get(subscription) if v else None
         if found is None or found[2] < self._state.now():
             return None
-        return Subscription(subscription, *found)
+        return StoredSubscription(subscription, *found)
 
     async def find_subscription(self, subscription: str) -> str | None:
         for view in self._state.views:
@@ -185,7 +185,7 @@ class MemoryReader:
             return None
         return RowsRead(b.epoch, b.seq, [(key, b.rows[key]) for key in keys if key in b.rows], b.clocks)
 
-    async def page(self, build: Build, cursor: int, count: int) -> Page:
+    async def page(self, build: Build, cursor: int, count: int) -> RowPage:
         # Rows by the hash of their key, which does not move when others come or go.
         b = self._state.find(build)
         order = sorted((crc32(key.encode()) + 1, key) for key in b.rows)
@@ -194,7 +194,7 @@ class MemoryReader:
         while len(page) < len(rest) and rest[len(page)][0] == page[-1][0]:
             page.append(rest[len(page)])
         after = page[-1][0] if len(page) < len(rest) else 0
-        return Page(b.epoch, b.seq, after, [(key, b.rows[key]) for _, key in page], b.clocks)
+        return RowPage(b.epoch, b.seq, after, [(key, b.rows[key]) for _, key in page], b.clocks)
 
     async def log(self, build: Build, after: int, limit: int) -> LogRead:
         b = self._state.find(build)
@@ -285,5 +285,5 @@ class MemoryReader:
     async def heartbeat(self, component: str, id: str, stats: str) -> None:
         self._state.heartbeats[component, id] = (self._state.now(), stats)
 
-    async def heartbeats(self) -> list[Heartbeat]:
+    async def heartbeats(self) -> list[ProcessHeartbeat]:
         return self._state.recent_heartbeats()

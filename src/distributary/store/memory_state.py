@@ -18,7 +18,7 @@ from distributary.store.redis_codec import fingerprints
 from distributary.store.store_types import (
     BuildCheckpoint,
     BuildInfo,
-    Heartbeat,
+    ProcessHeartbeat,
     QueryRow,
     RegistryChange,
     Row,
@@ -199,11 +199,11 @@ class MemoryState:
             failed=b.fields.get("failed", ""),
         )
 
-    def recent_heartbeats(self) -> list[Heartbeat]:
+    def recent_heartbeats(self) -> list[ProcessHeartbeat]:
         """List the heartbeats of all processes."""
         now = self.now()
         return [
-            Heartbeat(component, id, stats, now - at)
+            ProcessHeartbeat(component, id, stats, now - at)
             for (component, id), (at, stats) in sorted(self.heartbeats.items())
         ]
 

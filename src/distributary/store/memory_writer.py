@@ -18,11 +18,11 @@ from distributary.store.redis_codec import assigned, assignment, fingerprints
 from distributary.store.store_types import (
     BuildCheckpoint,
     BuildInfo,
+    ChangeGroup,
     Claim,
     Claimed,
-    Group,
-    Heartbeat,
     Opened,
+    ProcessHeartbeat,
     QueryRow,
     Row,
     ViewInfo,
@@ -92,7 +92,7 @@ class MemoryWriter:
     def assigned(self, build: Build, claim: Claim) -> Sequence[int]:
         return assigned(claim, self._state.find(build).fields.get("tasks", ""))
 
-    def write(self, group: Group) -> int:
+    def write(self, group: ChangeGroup) -> int:
         b = self._state.find(group.build)
         view = self._state.views[group.build.view]
         p = b.at(group.partition)
@@ -256,7 +256,7 @@ class MemoryWriter:
     def heartbeat(self, component: str, id: str, stats: str) -> None:
         self._state.heartbeats[component, id] = (self._state.now(), stats)
 
-    def heartbeats(self) -> list[Heartbeat]:
+    def heartbeats(self) -> list[ProcessHeartbeat]:
         return self._state.recent_heartbeats()
 
     def flushed(self) -> bool:

@@ -13,18 +13,18 @@ from distributary.store.row_index import key_of
 from distributary.store.store_types import (
     BuildCheckpoint,
     BuildInfo,
+    ChangeGroup,
     Claim,
     Claimed,
     Fingerprints,
-    Group,
-    Heartbeat,
     LogRead,
     Opened,
-    Page,
+    ProcessHeartbeat,
     QueryRow,
     QueryState,
     RegistryChange,
     Row,
+    RowPage,
     RowsRead,
     ServerState,
     ViewInfo,
@@ -46,7 +46,7 @@ def parse_row(value: bytes) -> Row:
     return tuple.__new__(Row, (int(seq), int(owner), int(expires), json, state))
 
 
-def write_args(group: Group, keep: int) -> list[Value]:
+def write_args(group: ChangeGroup, keep: int) -> list[Value]:
     """Return the arguments of write.lua."""
     p = group.partition
     rows: list[Value] = []
@@ -240,12 +240,12 @@ def query_state(reply: Any) -> QueryState | None:
     )
 
 
-def page(position: Any, scanned: tuple[int, dict[bytes, bytes]]) -> Page:
+def page(position: Any, scanned: tuple[int, dict[bytes, bytes]]) -> RowPage:
     """Parse the replies of page.lua and HSCAN."""
     epoch, seq, at = position
     cursor, found = scanned
     rows = [(key.decode(), parse_row(value)) for key, value in found.items()]
-    return Page(epoch.decode(), int(seq), int(cursor), rows, clocks(at))
+    return RowPage(epoch.decode(), int(seq), int(cursor), rows, clocks(at))
 
 
 def clocks(reply: Sequence[bytes | None]) -> dict[int, int]:
@@ -337,9 +337,9 @@ def flat_entries(items: Any) -> Any:
     return [(id, [x for pair in body.items() for x in pair]) for id, body in items]
 
 
-def heartbeats(stored: dict[bytes, bytes], now: int) -> tuple[list[Heartbeat], list[bytes]]:
+def heartbeats(stored: dict[bytes, bytes], now: int) -> tuple[list[ProcessHeartbeat], list[bytes]]:
     """Parse the hash of heartbeats; return those that are recent, and the names of silent processes."""
-    recent: list[Heartbeat] = []
+    recent: list[ProcessHeartbeat] = []
     silent: list[bytes] = []
     for name, value in stored.items():
         when, stats = value.decode().split(" ", 1)
@@ -348,5 +348,5 @@ def heartbeats(stored: dict[bytes, bytes], now: int) -> tuple[list[Heartbeat], l
         if age > SILENT_MS:
             silent.append(name)
         else:
-            recent.append(Heartbeat(component, id, stats, age))
+            recent.append(ProcessHeartbeat(component, id, stats, age))
     return sorted(recent), silent

@@ -25,16 +25,16 @@ from distributary.store.store_types import (
     NO_QUERY_LIMITS,
     BuildCheckpoint,
     BuildInfo,
-    Heartbeat,
     LogRead,
-    Page,
+    ProcessHeartbeat,
     QueryLimits,
     QueryRow,
     QueryState,
     Registered,
+    RowPage,
     RowsRead,
     ServerState,
-    Subscription,
+    StoredSubscription,
     ViewInfo,
 )
 
@@ -180,7 +180,7 @@ class RedisReader:
         )
         return Registered(int(number), int(version), bool(created), state)
 
-    async def subscription(self, view: str, subscription: str) -> Subscription | None:
+    async def subscription(self, view: str, subscription: str) -> StoredSubscription | None:
         v = ViewKeys(view)
         stored, expires, (seconds, micros) = await self._read(
             lambda pipe: pipe.hget(v.subscriptions, subscription).zscore(v.expiries, subscription).time()
@@ -188,7 +188,7 @@ class RedisReader:
         if stored is None or expires is None or expires < int(seconds) * 1000 + int(micros) // 1000:
             return None
         text = stored.decode()
-        return Subscription(subscription, text[1:], text[0] == "1", int(expires))
+        return StoredSubscription(subscription, text[1:], text[0] == "1", int(expires))
 
     async def find_subscription(self, subscription: str) -> str | None:
         for view in await self.views():
@@ -241,7 +241,7 @@ class RedisReader:
             await self._run("find_by_index", [b.meta, b.rows, b.index], [first, after, limit])
         )
 
-    async def page(self, build: Build, cursor: int, count: int) -> Page:
+    async def page(self, build: Build, cursor: int, count: int) -> RowPage:
         b = BuildKeys(build)
         both = self._redis.pipeline(transaction=True)
         both.eval(script("page"), 1, b.meta)
@@ -300,7 +300,7 @@ class RedisReader:
     async def heartbeat(self, component: str, id: str, stats: str) -> None:
         await self._write("HSET", redis_keys.HEARTBEATS, f"{component}/{id}", f"{await self._now()} {stats}")
 
-    async def heartbeats(self) -> list[Heartbeat]:
+    async def heartbeats(self) -> list[ProcessHeartbeat]:
         recent, silent = redis_codec.heartbeats(
             await self._redis.hgetall(redis_keys.HEARTBEATS), await self._now()
         )

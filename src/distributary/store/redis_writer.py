@@ -24,11 +24,11 @@ from distributary.store.lua_scripts import script, script_sha, store_error
 from distributary.store.redis_keys import BuildKeys, ViewKeys
 from distributary.store.store_types import (
     BuildInfo,
+    ChangeGroup,
     Claim,
     Claimed,
-    Group,
-    Heartbeat,
     Opened,
+    ProcessHeartbeat,
     QueryRow,
     Row,
     ViewInfo,
@@ -103,7 +103,7 @@ class RedisWriter:
         found: bytes | None = self._redis.hget(BuildKeys(build).meta, "tasks")
         return redis_codec.assigned(claim, (found or b"").decode())
 
-    def write(self, group: Group) -> int:
+    def write(self, group: ChangeGroup) -> int:
         b, v = BuildKeys(group.build), ViewKeys(group.build.view)
         names = [b.meta, b.rows, b.log, b.last, b.expiry(group.partition), v.view, v.steps, v.texts, b.index]
         args = redis_codec.write_args(group, self._log_length)
@@ -208,7 +208,7 @@ class RedisWriter:
     def heartbeat(self, component: str, id: str, stats: str) -> None:
         self._redis.hset(redis_keys.HEARTBEATS, f"{component}/{id}", f"{self._now()} {stats}")
 
-    def heartbeats(self) -> list[Heartbeat]:
+    def heartbeats(self) -> list[ProcessHeartbeat]:
         return redis_codec.heartbeats(self._redis.hgetall(redis_keys.HEARTBEATS), self._now())[0]
 
     def revocations(self) -> dict[str, int]:

@@ -32,16 +32,16 @@ from distributary.store.store_types import (
     NO_QUERY_LIMITS,
     BuildCheckpoint,
     BuildInfo,
-    Heartbeat,
     LogRead,
-    Page,
+    ProcessHeartbeat,
     QueryLimits,
     QueryRow,
     QueryState,
     Registered,
+    RowPage,
     RowsRead,
     ServerState,
-    Subscription,
+    StoredSubscription,
     ViewInfo,
     latest_heartbeats,
 )
@@ -153,7 +153,7 @@ class ShardedReader:
             limits=limits,
         )
 
-    async def subscription(self, view: str, subscription: str) -> Subscription | None:
+    async def subscription(self, view: str, subscription: str) -> StoredSubscription | None:
         return await self._of(view).subscription(view, subscription)
 
     async def find_subscription(self, subscription: str) -> str | None:
@@ -188,7 +188,7 @@ class ShardedReader:
     async def find_by_index(self, build: Build, field: str, value: str, limit: int) -> RowsRead | None:
         return await self._of(build.view).find_by_index(build, field, value, limit)
 
-    async def page(self, build: Build, cursor: int, count: int) -> Page:
+    async def page(self, build: Build, cursor: int, count: int) -> RowPage:
         return await self._of(build.view).page(build, cursor, count)
 
     async def log(self, build: Build, after: int, limit: int) -> LogRead:
@@ -254,7 +254,7 @@ class ShardedReader:
     async def heartbeat(self, component: str, id: str, stats: str) -> None:
         await self._all(lambda shard: shard.heartbeat(component, id, stats))
 
-    async def heartbeats(self) -> list[Heartbeat]:
+    async def heartbeats(self) -> list[ProcessHeartbeat]:
         responses = await self._all(lambda shard: shard.heartbeats())
         return latest_heartbeats(one for response in responses.values() for one in response)
 

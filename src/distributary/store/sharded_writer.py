@@ -15,11 +15,11 @@ from distributary.store.errors import Behind
 from distributary.store.redis_writer import RedisWriter
 from distributary.store.store_types import (
     BuildInfo,
+    ChangeGroup,
     Claim,
     Claimed,
-    Group,
-    Heartbeat,
     Opened,
+    ProcessHeartbeat,
     QueryRow,
     Row,
     ViewInfo,
@@ -57,7 +57,7 @@ class ShardedWriter:
     def assigned(self, build: Build, claim: Claim) -> Sequence[int]:
         return self._of(build.view).assigned(build, claim)
 
-    def write(self, group: Group) -> int:
+    def write(self, group: ChangeGroup) -> int:
         return self._of(group.build.view).write(group)
 
     def advance(
@@ -115,7 +115,7 @@ class ShardedWriter:
         for shard in self._shards.values():
             shard.heartbeat(component, id, stats)
 
-    def heartbeats(self) -> list[Heartbeat]:
+    def heartbeats(self) -> list[ProcessHeartbeat]:
         return latest_heartbeats(one for shard in self._shards.values() for one in shard.heartbeats())
 
     def check(self) -> None:

@@ -61,7 +61,7 @@ class Registered(NamedTuple):
     state: QueryState
 
 
-class Subscription(NamedTuple):
+class StoredSubscription(NamedTuple):
     """One subscriber's use of a query. ``begun``: the snapshot may be sent."""
 
     id: str
@@ -229,7 +229,7 @@ class Opened:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Group:
+class ChangeGroup:
     """One group of changes for ``write``."""
 
     build: Build
@@ -283,7 +283,7 @@ class Row(NamedTuple):
     state: bytes = b""
 
 
-class Page(NamedTuple):
+class RowPage(NamedTuple):
     """Part of a build's rows; ``cursor`` 0 ends. ``seq`` is the count at which the page was read.
 
     ``clocks`` is the time at which the timed queries of each partition (a row's owner) were last matched.
@@ -317,7 +317,7 @@ class LogRead(NamedTuple):
 # --- processes and servers ------------------------------------------------------------------------------
 
 
-class Heartbeat(NamedTuple):
+class ProcessHeartbeat(NamedTuple):
     """The last heartbeat of a process: its figures as JSON, and its age."""
 
     component: str
@@ -326,9 +326,9 @@ class Heartbeat(NamedTuple):
     age_ms: int
 
 
-def latest_heartbeats(heartbeats: Iterable[Heartbeat]) -> list[Heartbeat]:
+def latest_heartbeats(heartbeats: Iterable[ProcessHeartbeat]) -> list[ProcessHeartbeat]:
     """Join the heartbeats of several servers: the latest one of each process."""
-    found: dict[tuple[str, str], Heartbeat] = {}
+    found: dict[tuple[str, str], ProcessHeartbeat] = {}
     for one in heartbeats:
         known = found.get((one.component, one.id))
         if known is None or one.age_ms < known.age_ms:

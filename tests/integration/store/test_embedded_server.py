@@ -20,7 +20,7 @@ from tests.support.servers import free_port
 from distributary.config.embedded_defaults import new_password
 from distributary.errors import StoreUnavailable
 from distributary.setup.store_server import bundled
-from distributary.store.embedded_server import Server, wait_for_store
+from distributary.store.embedded_server import EmbeddedServer, wait_for_store
 
 PASSWORD = new_password()
 
@@ -37,7 +37,7 @@ def programs() -> list[tuple[Literal["valkey", "redis"], Path]]:
 class Running:
     """A server that the test starts and ends."""
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: EmbeddedServer) -> None:
         self.server = server
         self.process: subprocess.Popen[bytes] | None = None
 
@@ -60,7 +60,7 @@ class Running:
 @pytest.fixture(params=programs(), ids=lambda one: one[0])
 def running(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Running]:
     kind, program = request.param
-    made = Running(Server(tmp_path / 'odd "name"', program, kind, free_port(), PASSWORD))
+    made = Running(EmbeddedServer(tmp_path / 'odd "name"', program, kind, free_port(), PASSWORD))
     yield made
     if made.process is not None and made.process.poll() is None:
         made.end(signal.SIGKILL)

@@ -25,7 +25,7 @@ from distributary.control.observation import (
 from distributary.model.build import Definition
 from distributary.model.view import View
 from distributary.stack.stack_file import ComponentState, Phase, StackState
-from distributary.store.store_types import Heartbeat, ServerState, ViewInfo
+from distributary.store.store_types import ProcessHeartbeat, ServerState, ViewInfo
 
 NOW = 1_700_000_000_000
 PLAIN = replace(VIEW, key=None)
@@ -52,7 +52,7 @@ def at(mark: str) -> ViewState:
 
 
 def said(part: str, id: str, age_ms: int, **stats: Any) -> ComponentReport:
-    return ComponentReport(Heartbeat(part, id, json.dumps(stats), age_ms), stats)
+    return ComponentReport(ProcessHeartbeat(part, id, json.dumps(stats), age_ms), stats)
 
 
 def observation(second: float = 0.0, **more: Any) -> Observation:

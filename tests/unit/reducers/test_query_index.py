@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.support.filter_reference import truth
 from tests.support.sample_filters import NOW, fields, json_rows, rows, terms
 
-from distributary.model.filter import ALWAYS, Row, normalize
+from distributary.model.filter import ALWAYS, RowView, normalize
 from distributary.model.filter.syntax_tree import Term
 from distributary.model.query import Query
 from distributary.reducers import query_index
@@ -119,7 +119,7 @@ def test_row_is_looked_up_once_when_no_queried_field_changed() -> None:
     looked_up: list[object] = []
     inner = index._of
 
-    def watched(row: Row) -> set[int]:
+    def watched(row: RowView) -> set[int]:
         looked_up.append(row)
         return inner(row)
 

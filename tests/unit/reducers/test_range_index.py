@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.sample_filters import numerals
 
-from distributary.model.filter import Row, compiled
+from distributary.model.filter import RowView, compiled
 from distributary.model.filter.normal_form import Range
-from distributary.model.query_plan import Plan
+from distributary.model.query_plan import LookupPlan
 from distributary.reducers.range_index import Bounds, nearest
 
 near = st.sampled_from(
@@ -30,14 +30,14 @@ def ranges(values: st.SearchStrategy[Any], kind: Any) -> st.SearchStrategy[Range
 
 def check(found: list[Range], values: list[Any], gone: set[int], exact: bool, texts: bool) -> None:
     bounds = Bounds(texts)
-    plans = [Plan(number, (one,), exact, one) for number, one in enumerate(found)]
+    plans = [LookupPlan(number, (one,), exact, one) for number, one in enumerate(found)]
     for plan, one in zip(plans, found, strict=True):
         bounds.add(one, plan)
     for number in gone:
         bounds.remove(found[number], plans[number])
     assert len(bounds) == len(found) - len(gone)
     for value in values:
-        row = Row({})
+        row = RowView({})
         row["a"] = value
         found_numbers: set[int] = set()
         bounds.find(value if texts else nearest(value), row, found_numbers)
@@ -77,15 +77,15 @@ def test_range_is_searched_among_ranges_of_similar_length() -> None:
     bounds = Bounds(texts=False)
     tested: list[int] = []
 
-    class Watched(Plan):
-        def test(self, row: Row) -> bool:
+    class Watched(LookupPlan):
+        def test(self, row: RowView) -> bool:
             tested.append(self.number)
             return super().test(row)
 
     for number in range(1_000):
         step = Range(("a",), "number", (number, True), (number + (1 if number else 10**6), True))
         bounds.add(step, Watched(number, (step,), False, step))
-    row = Row({})
+    row = RowView({})
     row["a"] = 500
     found: set[int] = set()
     bounds.find(500.0, row, found)

@@ -20,7 +20,7 @@ from distributary.stack.component import Launch
 from distributary.stack.embedded_stack import Stack
 from distributary.stack.process_environment import chosen_settings, server_environment, service_environment
 from distributary.stack.stack_components import Service
-from distributary.store.embedded_server import Server
+from distributary.store.embedded_server import EmbeddedServer
 
 HARMLESS = {
     "PATH": "/bin",
@@ -90,7 +90,7 @@ async def test_started_processes_get_no_planted_secret(
     async def ours(*args: Any) -> None: ...
 
     monkeypatch.setattr(Child, "start", classmethod(recorded))
-    monkeypatch.setattr(Server, "wait_ready", there)
+    monkeypatch.setattr(EmbeddedServer, "wait_ready", there)
     monkeypatch.setattr(stack_components, "_cluster", ours)
     monkeypatch.setattr(embedded_stack, "wait_for_kafka", lambda *args: None)
     monkeypatch.setattr(embedded_stack, "create_topics", lambda config: None)

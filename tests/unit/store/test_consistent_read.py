@@ -17,7 +17,7 @@ from distributary.store import consistent_read
 from distributary.store.build_scan import StaleRead, belongs
 from distributary.store.consistent_read import QueryRows, read_unregistered
 from distributary.store.row_index import entry
-from distributary.store.store_types import Page
+from distributary.store.store_types import RowPage
 
 BUCKETS = 8
 MAX_BYTES = 1 << 30
@@ -46,7 +46,7 @@ class Meddling:
                     return await inner(*args)
                 rows = self._fake_view.store.views[VIEW].builds["b1"].rows.items()
                 bucket = [pair for pair in rows if crc32(pair[0].encode()) % BUCKETS == args[1]]
-                return Page(self._fake_view.epoch, self._fake_view.seq, (args[1] + 1) % BUCKETS, bucket)
+                return RowPage(self._fake_view.epoch, self._fake_view.seq, (args[1] + 1) % BUCKETS, bucket)
             finally:
                 self._meddle(name)
 

@@ -16,7 +16,7 @@ from distributary.model.build import Build
 from distributary.model.query import Query
 from distributary.store.build_scan import StaleRead, belongs
 from distributary.store.consistent_read import ClockUnknown, read_registered
-from distributary.store.store_types import Page, Row, RowsRead
+from distributary.store.store_types import Row, RowPage, RowsRead
 
 BUILD = Build(VIEW, "b1")
 BUCKETS = 8
@@ -41,7 +41,7 @@ class Meddling:
             if name == "page":
                 rows = self._fake_view.store.views[VIEW].builds["b1"].rows.items()
                 bucket = [pair for pair in rows if crc32(pair[0].encode()) % BUCKETS == args[1]]
-                return Page(self._fake_view.epoch, self._fake_view.seq, (args[1] + 1) % BUCKETS, bucket)
+                return RowPage(self._fake_view.epoch, self._fake_view.seq, (args[1] + 1) % BUCKETS, bucket)
             return await inner(*args)
 
         return call
@@ -145,8 +145,8 @@ class Indexed:
         self.calls.append((field, value))
         return self._found
 
-    async def page(self, *_: Any) -> Page:
-        return Page("e", 9, 0, [("other", Row(1, 0, 0, b'{"s":"f","n":5}'))])
+    async def page(self, *_: Any) -> RowPage:
+        return RowPage("e", 9, 0, [("other", Row(1, 0, 0, b'{"s":"f","n":5}'))])
 
 
 async def test_registered_query_by_indexed_value_reads_only_those_rows() -> None:

@@ -8,7 +8,7 @@ from distributary.model.filter.compile import Test, compiled
 from distributary.model.filter.normal_form import ALWAYS, NEVER, Filter
 from distributary.model.filter.normalization import all_of, normalize
 from distributary.model.filter.parse import MAX_TEXT, parse
-from distributary.model.filter.row_view import Row
+from distributary.model.filter.row_view import RowView
 from distributary.model.filter.scalars import Value, canonical
 from distributary.model.filter.syntax_tree import Path
 from distributary.model.filter.time_transitions import next_transition, timed
@@ -19,7 +19,7 @@ __all__ = [
     "NEVER",
     "Filter",
     "Path",
-    "Row",
+    "RowView",
     "Test",
     "Value",
     "all_of",

@@ -10,7 +10,7 @@ import msgspec
 
 from distributary.model.filter.compile import compiled
 from distributary.model.filter.normal_form import AllOf, AnyOf, Filter
-from distributary.model.filter.row_view import Row
+from distributary.model.filter.row_view import RowView
 
 _fields = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
@@ -39,11 +39,11 @@ class BatchFilter:
                 pass
             else:
                 if len(found) == len(rows):
-                    return _evaluate(self._filter, found, Row({}, now_ms))
-        return [self._test(Row(_read(row), now_ms)) for row in rows]
+                    return _evaluate(self._filter, found, RowView({}, now_ms))
+        return [self._test(RowView(_read(row), now_ms)) for row in rows]
 
 
-def _evaluate(term: Filter, found: Sequence[Any], row: Row) -> list[bool]:
+def _evaluate(term: Filter, found: Sequence[Any], row: RowView) -> list[bool]:
     """Evaluate a term on rows, each put into ``row``: to create one costs more than most terms."""
     names = set(_fields_of(term))
     if isinstance(term, (AllOf, AnyOf)) and len(names) != 1:

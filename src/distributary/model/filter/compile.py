@@ -17,10 +17,10 @@ from distributary.model.filter.normal_form import (
     OneOf,
     Range,
 )
-from distributary.model.filter.row_view import Row, slot_of
+from distributary.model.filter.row_view import RowView, slot_of
 from distributary.model.filter.scalars import FALSE, TRUE, Scalar
 
-Test = Callable[[Row], bool]
+Test = Callable[[RowView], bool]
 
 
 def compiled(term: Filter) -> Test:
@@ -57,7 +57,7 @@ def _every(tests: list[Test]) -> Test:
         first, second = tests
         return lambda row: first(row) and second(row)
 
-    def test(row: Row) -> bool:
+    def test(row: RowView) -> bool:
         for one in tests:  # noqa: SIM110 (a generator costs more than the tests)
             if not one(row):
                 return False
@@ -67,7 +67,7 @@ def _every(tests: list[Test]) -> Test:
 
 
 def _some(tests: list[Test]) -> Test:
-    def test(row: Row) -> bool:
+    def test(row: RowView) -> bool:
         for one in tests:  # noqa: SIM110
             if one(row):
                 return True
@@ -79,7 +79,7 @@ def _some(tests: list[Test]) -> Test:
 def _alike(path: tuple[str, ...], pattern: str, negated: bool) -> Test:
     slot, like = slot_of(path), matcher(pattern)
 
-    def test(row: Row) -> bool:
+    def test(row: RowView) -> bool:
         value = row[slot]
         return isinstance(value, str) and like(value) != negated
 
@@ -99,7 +99,7 @@ def _among(term: OneOf) -> Test:
 def _apart(term: NoneOf) -> Test:
     slot, excluded, types = slot_of(term.path, term.kind), frozenset(term.values), _TYPES[term.kind]
 
-    def test(row: Row) -> bool:
+    def test(row: RowView) -> bool:
         value = row[slot]
         return type(value) in types and value not in excluded
 
@@ -109,7 +109,7 @@ def _apart(term: NoneOf) -> Test:
 def _range(term: Range) -> Test:
     slot, inside, types = slot_of(term.path, term.kind), _inside(term), _TYPES[term.kind]
 
-    def test(row: Row) -> bool:
+    def test(row: RowView) -> bool:
         value = row[slot]
         return type(value) in types and inside(value)
 
@@ -148,7 +148,7 @@ def _among_moving(term: OneOf | NoneOf) -> Test:
     slot, wanted = slot_of(term.path, term.kind), isinstance(term, OneOf)
     offsets: Any = term.values
 
-    def test(row: Row) -> bool:
+    def test(row: RowView) -> bool:
         value, now = row[slot], row.now_ms
         return value is not None and any(value == now + offset for offset in offsets) == wanted
 
@@ -159,7 +159,7 @@ def _range_moving(term: Range) -> Test:
     slot = slot_of(term.path, term.kind)
     low, high = term.low, term.high
 
-    def test(row: Row) -> bool:
+    def test(row: RowView) -> bool:
         value: Any = row[slot]
         if value is None:
             return False

@@ -27,7 +27,7 @@ def slot_of(path: Path, kind: Kind = "text") -> Slot:
     return path[0] if len(path) == 1 else path
 
 
-class Row(dict[Slot, Scalar]):
+class RowView(dict[Slot, Scalar]):
     """The decoded fields of one row, filled as they are looked up; ``now_ms`` is the time of evaluation.
 
     ``near`` is another row that may share fields with it, and has decoded them already.
@@ -40,7 +40,7 @@ class Row(dict[Slot, Scalar]):
         fields: Mapping[str, msgspec.Raw],
         now_ms: int = 0,
         key: str | None = None,
-        near: Row | None = None,
+        near: RowView | None = None,
     ) -> None:
         self._fields = fields
         self._near = near

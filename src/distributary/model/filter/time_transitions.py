@@ -9,7 +9,7 @@ from decimal import Decimal
 import msgspec
 
 from distributary.model.filter.normal_form import AllOf, AnyOf, Filter, NoneOf, OneOf, Range
-from distributary.model.filter.row_view import Row, slot_of
+from distributary.model.filter.row_view import RowView, slot_of
 from distributary.model.filter.syntax_tree import Path
 
 _HORIZON = 10**18
@@ -33,7 +33,7 @@ def next_transition(term: Filter, fields: Mapping[str, msgspec.Raw], after_ms: i
     It is never too late: between ``after_ms`` and that time the result is the same. It may be early, if
     another condition decides.
     """
-    row = Row(fields)
+    row = RowView(fields)
     first: int | None = None
     for leaf in _moving(term):
         value = row[slot_of(leaf.path, leaf.kind)]

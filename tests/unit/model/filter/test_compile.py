@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.support.filter_reference import truth
 from tests.support.sample_filters import NOW, fields, json_rows, rows, terms, write
 
-from distributary.model.filter import Row, compiled, normalize, parse
+from distributary.model.filter import RowView, compiled, normalize, parse
 from distributary.model.filter import row_view as row_module
 from distributary.model.filter.normal_form import load, text
 from distributary.model.filter.row_view import slot_of
@@ -24,7 +24,7 @@ from distributary.reducers.row_json import Fields
 
 def fast(where: str, row: dict[str, Any], now: int = 0) -> bool:
     term = parse(where)
-    found = compiled(normalize(term))(Row(fields(row), now))
+    found = compiled(normalize(term))(RowView(fields(row), now))
     assert found is (truth(term, fields(row), now) is True)
     return found
 
@@ -33,7 +33,7 @@ def fast(where: str, row: dict[str, Any], now: int = 0) -> bool:
 @given(terms, rows, st.sampled_from([NOW - 1, NOW, NOW + 1, NOW + 90_000]))
 def test_compiled_filter_agrees_with_the_reference(term: Term, row: Fields, now: int) -> None:
     form = load(json.loads(text(normalize(parse(write(term))))))
-    assert compiled(form)(Row(row, now)) is (truth(term, row, now) is True)
+    assert compiled(form)(RowView(row, now)) is (truth(term, row, now) is True)
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def test_compiled_filter_matches_example_rows(where: str, row: dict[str, Any], b
 )
 def test_compiled_filter_compares_numbers_exactly(where: str, value: str, belongs: bool) -> None:
     row = {"a": msgspec.Raw(value.encode())}
-    assert compiled(normalize(parse(where)))(Row(row)) is belongs
+    assert compiled(normalize(parse(where)))(RowView(row)) is belongs
     assert (truth(parse(where), row) is True) is belongs
 
 
@@ -105,7 +105,7 @@ def test_row_decodes_a_field_at_most_once(term: Term, row: dict[str, str]) -> No
 
     with mock.patch.object(row_module, "scalar", watched):
         raw = {name: msgspec.Raw(value.encode()) for name, value in row.items()}
-        subject = Row(raw, NOW)
+        subject = RowView(raw, NOW)
         test = compiled(normalize(term))
         first = test(subject)
         once = len(decoded)
@@ -115,15 +115,15 @@ def test_row_decodes_a_field_at_most_once(term: Term, row: dict[str, str]) -> No
 
 def test_row_reuses_fields_decoded_by_its_neighbour() -> None:
     raw = fields({"a": "x", "b": 1})
-    near = Row(raw)
+    near = RowView(raw)
     assert near["a"] == "x"
     near["a"] = "lent"
-    assert Row(dict(raw), near=near)["a"] == "lent"
-    assert Row(fields({"a": "x"}), near=near)["a"] == "x"
+    assert RowView(dict(raw), near=near)["a"] == "lent"
+    assert RowView(fields({"a": "x"}), near=near)["a"] == "x"
 
 
 def test_slots_of_nested_fields_and_times_are_distinct() -> None:
-    row = Row(fields({"a": {"x": "1970-01-01", "y": {"z": 5}}}), key="k")
+    row = RowView(fields({"a": {"x": "1970-01-01", "y": {"z": 5}}}), key="k")
     assert row[slot_of(("a", "x"))] == "1970-01-01"
     assert row[slot_of(("a", "x"), "moment")] == 0
     assert row[slot_of(("a", "y", "z"))] == 5

@@ -10,7 +10,7 @@ from tests.support.filter_reference import truth
 from tests.support.sample_filters import NOW, rows, terms
 
 from distributary.errors import BadQuery
-from distributary.model.filter import ALWAYS, NEVER, Row, compiled, normalize, parse
+from distributary.model.filter import ALWAYS, NEVER, RowView, compiled, normalize, parse
 from distributary.model.filter.normal_form import AllOf, AnyOf, Filter, load, text
 from distributary.model.filter.normalization import all_of, any_of
 from distributary.model.filter.syntax_tree import And, Not, Or, Term
@@ -113,8 +113,8 @@ def test_tautology_matches_every_row() -> None:
 
 @given(terms, rows)
 def test_normal_form_agrees_with_the_reference(term: Term, row: Fields) -> None:
-    assert compiled(normalize(term))(Row(row, NOW)) is (truth(term, row, NOW) is True)
-    assert compiled(normalize(Not(term)))(Row(row, NOW)) is (truth(term, row, NOW) is False)
+    assert compiled(normalize(term))(RowView(row, NOW)) is (truth(term, row, NOW) is True)
+    assert compiled(normalize(Not(term)))(RowView(row, NOW)) is (truth(term, row, NOW) is False)
 
 
 @given(terms)

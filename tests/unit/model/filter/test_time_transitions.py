@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.sample_filters import NOW, fields, rows, terms, untimed
 
-from distributary.model.filter import Row, compiled, next_transition, normalize, parse, timed
+from distributary.model.filter import RowView, compiled, next_transition, normalize, parse, timed
 from distributary.model.filter.syntax_tree import Term
 from distributary.model.filter.time_transitions import anchors
 from distributary.reducers.row_json import Fields
@@ -49,10 +49,10 @@ def test_result_does_not_change_before_the_next_transition(term: Term, row: Fiel
     # A change is at some field's moment less an offset, or one later: all of those are within 200 s of NOW.
     last = at + 200_000 if flip is None else flip - 1
     times = {NOW + base + off + more for base in _BASES for off in _OFFSETS for more in (-1, 0, 1, 2)}
-    before = test(Row(row, at))
+    before = test(RowView(row, at))
     for time_ms in sorted(times):
         if at <= time_ms <= last:
-            assert test(Row(row, time_ms)) is before
+            assert test(RowView(row, time_ms)) is before
 
 
 _BASES = (0, 1, 1_000, -1, -90_000)

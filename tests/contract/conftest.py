@@ -1,4 +1,4 @@
-"""Every store under one suite: in memory, on Valkey, on Redis, on several servers."""
+"""Every store under one suite: in memory, on Valkey, on Redis, and on several servers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.support.servers import StoreServer
 from tests.support.store_acl import documented_acl
 
 KINDS = ("memory", "valkey", "redis", "shards", "limited")
-"""``limited``: a user with no more rights than the documentation says."""
+"""``limited``: a user with exactly the documented permissions."""
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""What every store promises of limits that several processes share."""
+"""The contract of limits that several processes share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every store promises (see ``distributary.store.contract``)."""
+"""The contract of every store (see ``distributary.store.contract``)."""
 
 from __future__ import annotations
 

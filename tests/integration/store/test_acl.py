@@ -1,4 +1,4 @@
-"""A user of the stack's own on a shared server: what it needs is enough, and what is missing is named."""
+"""A user of its own on a shared server: the documented permissions suffice, and missing ones are listed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The embedded store server, run by hand: Redis from PATH and the Valkey of the wheel, where they are."""
+"""The embedded store server, started by hand: Redis from PATH and the Valkey of the wheel, if installed."""
 
 from __future__ import annotations
 
@@ -133,18 +133,18 @@ async def test_wait_ready_ignores_another_process_on_the_port(running: Running) 
 
 async def test_wait_for_running_store_reports_nothing(running: Running) -> None:
     await running.start()
-    said: list[str] = []
-    await wait_for_store(running.server.url, 5 * LIMIT, said.append)
-    assert said == []
+    messages: list[str] = []
+    await wait_for_store(running.server.url, 5 * LIMIT, messages.append)
+    assert messages == []
 
 
 async def test_wait_for_missing_store_reports_its_url_without_password() -> None:
-    said: list[str] = []
+    messages: list[str] = []
     port = free_port()
     with pytest.raises(StoreUnavailable, match=rf"127\.0\.0\.1:{port}.*within 0\.3 s") as caught:
-        await wait_for_store(f"redis://me:hush@127.0.0.1:{port}/0", 0.3, said.append)
-    assert len(said) == 1
-    assert "hush" not in str(caught.value) + said[0]
+        await wait_for_store(f"redis://me:hush@127.0.0.1:{port}/0", 0.3, messages.append)
+    assert len(messages) == 1
+    assert "hush" not in str(caught.value) + messages[0]
 
 
 async def test_wrong_password_is_reported_immediately(running: Running) -> None:

@@ -1,4 +1,4 @@
-"""Groups of megabytes in the log: what a read may bring, and what it need not."""
+"""Groups of megabytes in the log: reads are limited, and do not copy what they do not need."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A store without memory refuses whole groups, gives up its log first, and goes on when it can (R6)."""
+"""A store without memory refuses whole groups, trims its log first, and continues when it can (R6)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A primary that is demoted in place, with its clients on it, as managed services do it."""
+"""A primary that is demoted in place while clients are connected, as managed services do."""
 
 from __future__ import annotations
 
@@ -70,9 +70,9 @@ def promote(server: StoreServer, primary: StoreServer) -> None:
 
 
 def catch_up(server: StoreServer, primary: StoreServer) -> None:
-    def synced(said: dict[str, Any]) -> bool:
+    def synced(found: dict[str, Any]) -> bool:
         there = info(primary)["master_repl_offset"]
-        return said["master_link_status"] == "up" and int(said["slave_repl_offset"]) >= int(there)
+        return found["master_link_status"] == "up" and int(found["slave_repl_offset"]) >= int(there)
 
     async def ask() -> dict[str, Any]:
         return info(server)
@@ -80,8 +80,8 @@ def catch_up(server: StoreServer, primary: StoreServer) -> None:
     asyncio.run(eventually(ask, synced))
 
 
-def settle(server: StoreServer) -> None:
-    """Wait until it has written its file anew, as it does after it was filled."""
+def wait_until_rewritten(server: StoreServer) -> None:
+    """Wait until it has rewritten its file, as it does after a resynchronization."""
 
     async def ask() -> int:
         with redis.Redis(port=server.port) as admin:
@@ -117,7 +117,7 @@ async def test_reader_leaves_a_demoted_primary_for_the_new_one(
         await asyncio.to_thread(follow, one, two)  # its clients stay where they are
         with pytest.raises(
             LinkError, match="replica"
-        ):  # the address has not moved yet: told, and not for ever
+        ):  # the address has not moved yet: an error, and only for now
             await reader.register(
                 VIEW, query_id="q1", text="{}", subscription="s1", ttl_ms=60_000, begun=True
             )
@@ -134,7 +134,7 @@ async def test_reader_leaves_a_demoted_primary_for_the_new_one(
         sink.attached = False
         await hub.join(SubscribeRequest(query=WHOLE_VIEW, position=sink.position), sink)
         assert sink.rows == {"a": {"n": 1}}
-        await asyncio.to_thread(settle, two)
+        await asyncio.to_thread(wait_until_rewritten, two)
         fake_view.reopen(RedisWriter(two.url))
         fake_view.put(("a", {"n": 2}))
         await until(lambda: sink.rows == {"a": {"n": 2}} or sink.endings[1:])

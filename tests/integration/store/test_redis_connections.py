@@ -1,4 +1,4 @@
-"""A cancellation that comes in the very moment a command was sent, which asyncio.wait_for may swallow."""
+"""A cancellation that arrives together with the result, which asyncio.wait_for may swallow."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def server(tmp_path: Path) -> Iterator[StoreServer]:
 
 
 class Canceller:
-    """Cancels a task in the moment in which its command was sent and nobody has heard of that yet."""
+    """Cancels a task when its command was sent and its result has not been delivered yet."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.task: asyncio.Task[object] | None = None
@@ -98,7 +98,7 @@ async def test_loop_of_calls_ends_when_cancelled_with_the_result(
         with pytest.raises(asyncio.CancelledError):
             await task
         assert calls == 0
-        # The reply to what was cancelled is nobody else's.
+        # The reply to the cancelled command is not read as that of another one.
         assert await ask() == await ask()
 
 

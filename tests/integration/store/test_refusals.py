@@ -1,4 +1,4 @@
-"""A server that takes no writes: no replicas, demoted in place, or one that forbids CONFIG."""
+"""A server that takes no writes: without replicas, demoted in place, or one that forbids CONFIG."""
 
 from __future__ import annotations
 

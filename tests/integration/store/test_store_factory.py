@@ -1,4 +1,4 @@
-"""Several servers as one store: what is where, what a server takes along, and what a new list moves."""
+"""Several servers as one store: where views are, the effect of a server that is down, and of a new list."""
 
 from __future__ import annotations
 
@@ -78,8 +78,8 @@ async def test_server_that_is_down_affects_only_its_own_views(
         assert await reader.views() == sorted([here, there])
         assert sorted(writer.views()) == sorted([here, there])
         assert await reader.find_subscription(f"s-{there}") == there
-        moment = await reader.revoke("ann")
-        assert await reader.revoked(["ann"]) == {"ann": moment}
+        revoked_at = await reader.revoke("ann")
+        assert await reader.revoked(["ann"]) == {"ann": revoked_at}
         await reader.heartbeat("publisher", "p1", "{}")
 
         two[1].kill()
@@ -94,10 +94,10 @@ async def test_server_that_is_down_affects_only_its_own_views(
         await reader.ping()
         await reader.heartbeat("publisher", "p1", "{}")
         assert [(beat.component, beat.id) for beat in await reader.heartbeats()] == [("publisher", "p1")]
-        assert await reader.revoked(["ann", "bob"]) == {"ann": moment}
+        assert await reader.revoked(["ann", "bob"]) == {"ann": revoked_at}
         with pytest.raises((RedisError, OSError)):
             await reader.revoke("bob")
-        assert list(await reader.revoked(["bob"])) == ["bob"], "what could be noted counts at once"
+        assert list(await reader.revoked(["bob"])) == ["bob"], "a revocation takes effect where it was stored"
 
         two[0].kill()
         with pytest.raises((RedisError, OSError)):
@@ -128,7 +128,7 @@ async def test_revocation_is_copied_to_a_server_that_missed_it(servers: Servers)
         with pytest.raises((RedisError, OSError)):
             await reader.revoke("ann")
         two[1].start()
-        moments = [await answer(reader, "ann")]
+        revocation_times = [await answer(reader, "ann")]
         lone = open_reader(urls(two[1:]))
         try:
             async with asyncio.timeout(30 * LIMIT):
@@ -138,8 +138,8 @@ async def test_revocation_is_copied_to_a_server_that_missed_it(servers: Servers)
         finally:
             await lone.close()
         two[0].kill()
-        moments.append(await answer(reader, "ann"))
-        assert moments[0] == moments[1] != {}
+        revocation_times.append(await answer(reader, "ann"))
+        assert revocation_times[0] == revocation_times[1] != {}
     finally:
         await reader.close()
 
@@ -158,7 +158,7 @@ async def test_tokens_are_rejected_when_the_only_server_may_lack_a_revocation(se
             with pytest.raises((RedisError, OSError)):
                 await one.revoked(["ann"])
         async with asyncio.timeout(30 * LIMIT):
-            while True:  # it answers again, and still nobody is let in
+            while True:  # it responds again, and tokens are still rejected
                 with pytest.raises((RedisError, OSError)) as caught:
                     await reader.revoked(["ann"])
                 if "may have missed a revocation" in str(caught.value):
@@ -174,10 +174,10 @@ async def test_tokens_are_rejected_when_the_only_server_may_lack_a_revocation(se
 
 async def test_start_does_not_wait_for_one_of_several_servers(servers: Servers) -> None:
     silent = f"redis://:hidden@127.0.0.1:{free_port()}/0"
-    said: list[str] = []
-    await wait_for_stores([servers[0].url, silent], 0.3, said.append)
-    assert "did not respond within 0.3 s" in said[-1]
-    assert "hidden" not in said[-1]
+    messages: list[str] = []
+    await wait_for_stores([servers[0].url, silent], 0.3, messages.append)
+    assert "did not respond within 0.3 s" in messages[-1]
+    assert "hidden" not in messages[-1]
     with pytest.raises(StoreUnavailable, match=r"did not respond within 0\.3 s"):
         await wait_for_stores([silent], 0.3)
     servers[1].set("maxmemory-policy", "allkeys-lru")
@@ -214,12 +214,12 @@ async def test_new_list_of_servers_moves_views_and_leaves_no_keys(servers: Serve
     moved = [view for view in names if shard_of(view, urls(servers)) == servers[2].url]
     assert 0 < len(moved) < len(names)
     servers[0].kill()
-    kept = [view for view in names if shard_of(view, urls(two)) == two[0].url and view in moved]
-    said = move_views(urls(servers))
-    assert len([line for line in said if "is rebuilt there" in line]) == len(moved) - len(kept)
-    assert any("does not respond" in line for line in said)
+    stayed = [view for view in names if shard_of(view, urls(two)) == two[0].url and view in moved]
+    messages = move_views(urls(servers))
+    assert len([line for line in messages if "is rebuilt there" in line]) == len(moved) - len(stayed)
+    assert any("does not respond" in line for line in messages)
     servers[0].start()
-    assert len(move_views(urls(servers))) == len(kept)
+    assert len(move_views(urls(servers))) == len(stayed)
     assert move_views(urls(servers)) == []
 
     writer, reader = open_writer(urls(servers)), open_reader(urls(servers))

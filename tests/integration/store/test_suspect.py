@@ -1,4 +1,4 @@
-"""A count that is not the log's top is a torn write: nobody goes on from there (R13)."""
+"""A count that is not the top of the log is a torn write, after which the build is rebuilt (R13)."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_build_is_suspect_when_its_log_does_not_end_at_the_count(database: Datab
     admin.xdel(names.log, "3-0", "2-0")
     with pytest.raises(Suspect, match="the log ends at 1-0, the count at 2"):
         writer.open(BUILD, 0, claimed.claim)
-    # The cure: begun anew, from the first record, under another epoch.
+    # It is rebuilt from the first record, under another epoch.
     writer.rebuild(BUILD, claimed.claim.generation, "the store's keys contradict each other")
     claimed = writer.claim(BUILD, "t", 1)
     again = writer.open(BUILD, 0, claimed.claim)

@@ -1,4 +1,4 @@
-"""A store that speaks TLS with a certificate of a private CA: it is verified, and everything works."""
+"""A store that uses TLS with a certificate of a private CA."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ pytestmark = pytest.mark.skipif(
 
 @dataclass(frozen=True)
 class Store:
-    """A server that takes TLS only, and demands client certificates if it was told so."""
+    """A server that takes TLS only, and demands client certificates if configured."""
 
     folder: Path
     port: int

@@ -1,4 +1,4 @@
-"""A store that lost its last writes (the end of its AOF cut off on purpose) leads nobody astray (R2, R13)."""
+"""A store that lost its last writes (its AOF is cut) causes no wrong row (R2, R13)."""
 
 from __future__ import annotations
 

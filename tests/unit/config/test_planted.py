@@ -1,4 +1,4 @@
-"""No setting's secret is printed: not by the commands, not by a repr, not by the refusal of a mistake."""
+"""Secrets are never printed: by commands, reprs or error messages."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ def test_every_marked_setting_is_planted_in() -> None:
 
 
 ADVERTISED = {"publisher.advertised_url", "gateway.advertised_url"}
-"""Clients are given these addresses, so that they take no password."""
+"""These URLs are sent to clients, so they must not contain a password."""
 FILES = {"auth.public_keys"}
-"""Names of files: hidden only where a key stands in place of one."""
+"""Names of files: masked only if they contain a key instead."""
 
 
 @pytest.mark.parametrize("key", sorted(ADVERTISED))

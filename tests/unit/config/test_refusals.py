@@ -1,5 +1,5 @@
 # ruff: noqa: E501 - a message stands in one piece, as the user sees it
-"""Every mistake that is refused, with the line that the user sees."""
+"""Every error that is reported, with the line that the user sees."""
 
 from __future__ import annotations
 

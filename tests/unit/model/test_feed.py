@@ -1,4 +1,4 @@
-"""What a feed says of itself, and when rows of a view on it would be others."""
+"""What a feed describes, and when its rows belong to another build."""
 
 from __future__ import annotations
 

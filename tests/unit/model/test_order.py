@@ -1,4 +1,4 @@
-"""Orders: how they are read, and that every two rows are ordered, exactly."""
+"""Orders are parsed, total and exact."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the re-keying query repeats is dropped, and nothing else."""
+"""Repeats of the re-keying query are dropped, and nothing else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Queries: what is one query, what it is called, and which rows belong to it."""
+"""Queries: equality, ids, and which rows match."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a channel's name asks for."""
+"""Query parameters and channel names become queries."""
 
 from __future__ import annotations
 

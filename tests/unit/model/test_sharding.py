@@ -1,4 +1,4 @@
-"""Where views live."""
+"""Which server stores a view."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether a view is re-keyed is decided from its configuration."""
+"""Whether a view is re-keyed depends on its configuration."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rows of a query that is not registered, true at one position though writes go on while it is read."""
+"""Reads of an unregistered query are true at one position while writes go on."""
 
 from __future__ import annotations
 

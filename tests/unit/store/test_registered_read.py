@@ -1,4 +1,4 @@
-"""The state of a query, true at one position though writes go on while it is read."""
+"""Reads of a registered query are true at one position while writes go on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Entries of one value are neighbours, and nothing else is between them."""
+"""Index entries of one value are adjacent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sweeping that keeps up, and ends."""
+"""Sweeping keeps up with lapsed subscriptions, and ends."""
 
 from __future__ import annotations
 

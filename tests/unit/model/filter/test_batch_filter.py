@@ -1,4 +1,4 @@
-"""Many rows at once: the same answers as one by one."""
+"""A filter on many rows gives the same results as on single rows."""
 
 from __future__ import annotations
 

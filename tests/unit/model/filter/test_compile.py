@@ -1,4 +1,4 @@
-"""The fast form means what the reference means, for any filter and row, and decodes no more than it must."""
+"""Compiled filters agree with the reference on any row, and decode only the fields that they need."""
 
 from __future__ import annotations
 

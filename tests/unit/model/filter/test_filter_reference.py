@@ -1,4 +1,4 @@
-"""The reference itself: the tables of three truths, by hand."""
+"""The reference itself: its truth tables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The normal form: what is one filter, what is never or always true, and its text."""
+"""The normal form: equality, contradictions, tautologies, serialization."""
 
 from __future__ import annotations
 

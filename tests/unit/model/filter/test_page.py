@@ -1,4 +1,4 @@
-"""The page on filters: its examples can be read, and what it says of limits and costs is so."""
+"""The documentation of filters: its examples are valid, its limits and costs are the real ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading filters: the grammar, the limits, and errors that point at the character."""
+"""Parsing of filters: grammar, limits, and errors that name the character."""
 
 from __future__ import annotations
 

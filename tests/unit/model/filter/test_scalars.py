@@ -1,4 +1,4 @@
-"""Scalars: exact numbers, and equal text for equal values."""
+"""Scalars: exact numbers, and one canonical form for equal values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When the clock alone changes what belongs."""
+"""When the clock alone changes the result of a filter."""
 
 from __future__ import annotations
 

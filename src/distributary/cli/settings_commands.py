@@ -10,7 +10,7 @@ import click
 
 from distributary.cli.command_line import Args, Command, columns, command, load_config, print_json
 from distributary.cli.commands import BY_NAME
-from distributary.config.coerce import bounds
+from distributary.config.coerce import allowed_range
 from distributary.config.problems import nearest
 from distributary.config.setting_field import Setting, display
 from distributary.config.settings_table import GROUPS, SETTINGS
@@ -120,8 +120,8 @@ def setting_text(setting: Setting) -> str:
     rows = [("default", default(setting)), ("type", kind(setting)), ("environment", setting.env)]
     if info.choices:
         rows.append(("one of", ", ".join(info.choices)))
-    if bounds(info):
-        rows.append(("bounds", bounds(info)))
+    if allowed_range(info):
+        rows.append(("range", allowed_range(info)))
     if info.aliases:
         rows.append(("also written", ", ".join(info.aliases)))
     if info.example:

@@ -66,7 +66,7 @@ def convert(setting: Setting, raw: Any) -> Any:
             value = tuple(_checked(info, _expect(info, item, str, "a list of strings")) for item in items)
         case "table":
             value = _table(setting, _expect(info, raw, dict, "a table"))
-    _bounds(info, value)
+    _check_range(info, value)
     return value
 
 
@@ -146,14 +146,14 @@ def _memory(text: str) -> str:
     return memory
 
 
-def _bounds(info: SettingInfo, value: Any) -> None:
+def _check_range(info: SettingInfo, value: Any) -> None:
     if info.low is None and info.high is None:
         return
     if (info.low is not None and value < info.low) or (info.high is not None and value > info.high):
-        raise ValueError(f"expected {bounds(info)}, got {display(info, value)}")
+        raise ValueError(f"expected {allowed_range(info)}, got {display(info, value)}")
 
 
-def bounds(info: SettingInfo) -> str:
+def allowed_range(info: SettingInfo) -> str:
     """Describe the limits: ``1 to 65535``, ``at least "1 ms"``; "" if there are none."""
 
     def limit(value: float) -> str:

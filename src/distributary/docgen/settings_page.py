@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from distributary.cli.settings_commands import default, kind
-from distributary.config.coerce import bounds
+from distributary.config.coerce import allowed_range
 from distributary.config.document_reader import NOT_SETTINGS
 from distributary.config.loader import EXAMPLE
 from distributary.config.sections import SECTIONS
@@ -69,8 +69,8 @@ def _entry(setting: Setting) -> str:
     facts.append(f"- Type: {kind(setting)}")
     if info.choices:
         facts.append(f"- One of: {', '.join(f'`{choice}`' for choice in info.choices)}")
-    if bounds(info):
-        facts.append(f"- Bounds: {bounds(info)}")
+    if allowed_range(info):
+        facts.append(f"- Range: {allowed_range(info)}")
     if info.aliases:
         facts.append(f"- Also written: {', '.join(f'`{alias}`' for alias in info.aliases)}")
     if info.example:

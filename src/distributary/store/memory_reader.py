@@ -179,7 +179,7 @@ class MemoryReader:
 
     async def find_by_index(self, build: Build, field: str, value: str, limit: int) -> RowsRead | None:
         b = self._state.find(build)
-        first, after = row_index.bounds(field, value)
+        first, after = row_index.value_range(field, value)
         keys = sorted(row_index.key_of(one) for one in b.index if first <= one < after)
         if len(keys) > limit:
             return None

@@ -236,7 +236,7 @@ class RedisReader:
 
     async def find_by_index(self, build: Build, field: str, value: str, limit: int) -> RowsRead | None:
         b = BuildKeys(build)
-        first, after = row_index.bounds(field, value)
+        first, after = row_index.value_range(field, value)
         return redis_codec.rows_found(
             await self._run("find_by_index", [b.meta, b.rows, b.index], [first, after, limit])
         )

@@ -1,6 +1,6 @@
 """Entries of a build's row index: one string for a field, a value and a row key, in one sorted set.
 
-All rows with one value of a field are adjacent, within ``bounds``. A value that is long, or contains the
+All rows with one value of a field are adjacent, within ``value_range``. A value that is long, or contains the
 separator, is indexed by its hash, so the caller must check the rows it finds.
 """
 
@@ -22,7 +22,7 @@ def key_of(found: str) -> str:
     return found.split(_SEPARATOR, 2)[2]
 
 
-def bounds(field: str, value: str) -> tuple[str, str]:
+def value_range(field: str, value: str) -> tuple[str, str]:
     """Return two strings: the entries of a value are at or after the first and before the second."""
     prefix = _prefix(field, value)
     return prefix, prefix[:-1] + chr(ord(_SEPARATOR) + 1)

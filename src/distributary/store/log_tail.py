@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import redis.asyncio as redis
@@ -33,15 +34,19 @@ FEW, PORTION = 8, 5_000
 which follows if there were that many groups."""
 
 
+@dataclass
 class _Cursor:
     """How far a follower has read; valid only on one history of one server."""
 
-    def __init__(self, build: Build, epoch: str, seq: int, history_id: str, ctl: str) -> None:
-        self.build = build
-        self.epoch = epoch
-        self.seq = seq
-        self.history_id = history_id
-        self.ctl = ctl
+    build: Build
+    epoch: str
+    seq: int
+    history_id: str
+    ctl: str  # the id of the last notice
+
+    def move_to(self, other: _Cursor) -> None:
+        self.build, self.epoch, self.seq = other.build, other.epoch, other.seq
+        self.history_id, self.ctl = other.history_id, other.ctl
 
     @property
     def identity(self) -> tuple[Build, str, str]:
@@ -103,6 +108,7 @@ async def _read(client: Any, view: str, cursor: _Cursor) -> AsyncIterator[TailEv
         notices: list[Any] = []
         items: list[Any] = []
         attach = False
+        # 1. Read: without blocking while there is a backlog, else until something is written.
         if behind:
             args = [b.meta, b.log, cursor.seq, PORTION, LOG_BYTES]
             read = redis_codec.log_read(await client.eval(script("log"), 2, *args))
@@ -113,30 +119,29 @@ async def _read(client: Any, view: str, cursor: _Cursor) -> AsyncIterator[TailEv
                 (items if name.decode() == b.log else notices).extend(found)
             entries = [redis_codec.entry(id, [x for kv in body.items() for x in kv]) for id, body in items]
         behind = len(items) >= FEW
+        # 2. Entries, which must follow each other without a gap.
         if entries and not attach:
             for one in entries:
                 if one.first != cursor.seq + 1:
                     log.warning("view %s: gap in the log, from %d to %d", view, cursor.seq, one.first)
                     found_now = await _current(client, view)
                     if found_now is not None:
-                        cursor.__dict__.update(found_now.__dict__)
+                        cursor.move_to(found_now)
                         yield cursor.attached
                     return
                 cursor.seq = one.last
             yield Entries(entries)
+        # 3. Notices.
         for id, body in notices:
             cursor.ctl = id.decode()
-            if b"begun" in body:
-                yield Begun(body[b"begun"].decode())
-            elif b"ended" in body:
-                yield Ended(body[b"ended"].decode())
-            elif b"lapsed" in body:
-                yield Lapsed(tuple(body[b"lapsed"].decode().split("\n")))
-            elif b"gone" in body:
-                yield Gone(view)
-                return
-            else:
+            event = _event(view, body)
+            if event is None:
                 attach = True
+                continue
+            yield event
+            if isinstance(event, Gone):
+                return
+        # 4. After a notice of a change, and once a second, check build, epoch and history.
         if attach or loop.time() - checked > CHECK_MS / 1000:
             checked = loop.time()
             now = await _current(client, view)
@@ -145,6 +150,17 @@ async def _read(client: Any, view: str, cursor: _Cursor) -> AsyncIterator[TailEv
                 return
             if now.identity != cursor.identity or now.seq < cursor.seq:
                 now.ctl = cursor.ctl
-                cursor.__dict__.update(now.__dict__)
+                cursor.move_to(now)
                 yield cursor.attached
                 return
+
+
+def _event(view: str, body: Mapping[bytes, bytes]) -> TailEvent | None:
+    """Return the event of a notice; None: the build or its epoch changed."""
+    if b"begun" in body:
+        return Begun(body[b"begun"].decode())
+    if b"ended" in body:
+        return Ended(body[b"ended"].decode())
+    if b"lapsed" in body:
+        return Lapsed(tuple(body[b"lapsed"].decode().split("\n")))
+    return Gone(view) if b"gone" in body else None

@@ -45,16 +45,17 @@ def in_reducers(found: Held) -> set[tuple[int, int]]:
 async def current(stack: RunningStack, view: str) -> Held:
     """Ask the store, the reducers and the publishers.
 
-    Of the rows and the log only that they are there; the short logs of what befell the registry, and of
-    where the view stood, stay.
+    Of the rows and the log only that they exist; the short logs of the registry's changes and of checkpoints
+    stay.
     """
     reader, store = stack.reader(), redis.Redis.from_url(stack.config.store.url)
     try:
         names = sorted(name.decode() for name in store.scan_iter(f"d:{{{view}}}:*", 1_000))
         sizes = {
-            name: _size(store, name)
+            name: size
             for name in names
             if not name.endswith((":q:steps", ":ctl", ":checkpoints"))
+            and (size := _size(store, name)) is not None
         }
         reducers, subscribers, queries = {}, 0, 0
         for beat in await reader.heartbeats():
@@ -70,11 +71,13 @@ async def current(stack: RunningStack, view: str) -> Held:
         await reader.close()
 
 
-def _size(store: Any, name: str) -> int:
+def _size(store: Any, name: str) -> int | None:
+    """Return how much a key has; None when it was removed since the keys were listed."""
     kind = name.split(":", 2)[2]
     if kind.startswith(("q:", "s:")) or kind.endswith((":last", ":since")):
         count = {b"hash": store.hlen, b"zset": store.zcard, b"list": store.llen, b"stream": store.xlen}
-        return int(count[store.type(name)](name))
+        type_name = store.type(name)
+        return None if type_name == b"none" else int(count[type_name](name))
     return 1
 
 

@@ -77,7 +77,7 @@ def sample(name: str) -> Any:
     """A value that the property takes."""
     if name in SAMPLES:
         return SAMPLES[name]
-    return {"integer": 1000, "number": 0.1, "boolean": True, "list": ["a"], "text": "x"}[
+    return {"integer": 1000, "number": 0.1, "boolean": True, "list": ["a"], "string": "x"}[
         PROPERTIES[name].kind
     ]
 
@@ -119,7 +119,7 @@ def test_types_are_those_of_java(jvm: Any, side: str) -> None:
     for name in JAVA:
         if PROPERTIES[name].side in (side, "both"):
             java = keys[name].type().name()
-            wanted = kinds.get(java, "list" if java == "LIST" else "text")
+            wanted = kinds.get(java, "list" if java == "LIST" else "string")
             assert name == "bootstrap.servers" or PROPERTIES[name].kind == wanted, name
 
 

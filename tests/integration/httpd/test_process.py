@@ -93,7 +93,7 @@ async def test_process_takes_up_a_new_certificate_and_survives_a_broken_one(
                 (files / name).unlink()
             dev_certificates.create_server(files, ["localhost", "127.0.0.1"])
             running.send_signal(signal.SIGHUP)
-            await line(running.stderr, "new connections get the new one")
+            await line(running.stderr, "new connections use the new one")
             port = int(addresses["http"].rpartition(":")[2])
             shown = await asyncio.to_thread(ssl.get_server_certificate, ("127.0.0.1", port))
             assert shown == (files / "server.pem").read_text()

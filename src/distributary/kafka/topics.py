@@ -74,13 +74,7 @@ def replace_topic(
     admin: AdminClient, name: str, partitions: int, config: Mapping[str, str] | None = None
 ) -> Topic:
     """Return a new, empty topic of this name; one that exists is deleted first."""
-    if (old := find_topic(admin, name)) is not None:
-        delete_topic(admin, name)
-        deadline = time.monotonic() + librdkafka.REQUEST_LIMIT
-        while (found := find_topic(admin, name)) is not None and found.id == old.id:  # metadata lag
-            if time.monotonic() > deadline:
-                raise TopicError(f"topic {name} was deleted but is still visible", hint="Try again")
-            time.sleep(0.02)
+    delete_topic(admin, name)
     return ensure_topic(admin, name, partitions, config)
 
 
@@ -126,7 +120,14 @@ def is_compacted(admin: AdminClient, name: str) -> bool:
 
 
 def delete_topic(admin: AdminClient, name: str) -> None:
-    """Delete a topic with its records; does nothing if it does not exist."""
+    """Delete a topic with its records and wait until it is gone; does nothing if it does not exist.
+
+    Brokers answer from metadata that lag behind the controller's: without the wait, `ensure_topic` could
+    return the topic that was just deleted.
+    """
+    old = find_topic(admin, name)
+    if old is None:
+        return
     try:
         admin.delete_topics(
             [name], request_timeout=librdkafka.REQUEST_LIMIT, operation_timeout=librdkafka.REQUEST_LIMIT
@@ -134,6 +135,11 @@ def delete_topic(admin: AdminClient, name: str) -> None:
     except KafkaException as error:
         if error.args[0].code() not in MISSING_TOPIC:
             raise topic_error(error, f"cannot delete topic {name}") from None
+    deadline = time.monotonic() + librdkafka.REQUEST_LIMIT
+    while (found := find_topic(admin, name)) is not None and found.id == old.id:
+        if time.monotonic() > deadline:
+            raise TopicError(f"topic {name} was deleted but is still visible", hint="Try again")
+        time.sleep(0.02)
 
 
 def _describe(admin: AdminClient, name: str) -> Any:

@@ -7,7 +7,7 @@ from confluent_kafka.admin import AdminClient
 
 from distributary.config.sections import Kafka
 from distributary.errors import TopicError, TopicMissing
-from distributary.kafka import librdkafka, topic_offsets
+from distributary.kafka import librdkafka, topic_offsets, topics
 from distributary.kafka.topics import delete_topic, ensure_topic, find_topic, list_topics, topic_config
 
 pytestmark = pytest.mark.slow
@@ -27,6 +27,19 @@ def test_topic_is_created_once_and_described(admin: AdminClient, name: str) -> N
     assert ensure_topic(admin, name, 9) == topic, "an existing topic is left as it is"
     assert topic_config(admin, name)["retention.ms"] == "1234567"
     assert name in list_topics(admin)
+
+
+def test_deleted_topic_is_gone_though_metadata_lag(
+    admin: AdminClient, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ensure_topic(admin, name, 1)
+    before = topics._describe(admin, name)
+    stale = [before, before, before]
+    describe = topics._describe
+    monkeypatch.setattr(topics, "_describe", lambda *args: stale.pop() if stale else describe(*args))
+    delete_topic(admin, name)
+    assert not stale
+    assert find_topic(admin, name) is None
 
 
 def test_replaced_topic_has_another_id(admin: AdminClient, name: str) -> None:

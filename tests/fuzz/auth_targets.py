@@ -18,7 +18,7 @@ from multidict import CIMultiDict
 
 from distributary.auth.api_keys import ApiKeys
 from distributary.auth.authenticator import Authenticator
-from distributary.auth.claims import of_token
+from distributary.auth.claims import grant_of_token
 from distributary.auth.jwt_checks import Rules, verify
 from distributary.auth.verification_keys import of_jwks, of_pem, of_secret
 from distributary.config import Auth, Config
@@ -70,7 +70,7 @@ def signed(header: bytes, body: bytes) -> bytes:
 
 def _token(data: bytes) -> bool:
     try:
-        of_token(verify(data.decode("utf-8", "surrogateescape"), KEYS, RULES, NOW))
+        grant_of_token(verify(data.decode("utf-8", "surrogateescape"), KEYS, RULES, NOW))
     except DistributaryError:
         return False
     return True

@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from distributary.auth.claims import CLAIMS, of_claims
+from distributary.auth.claims import CLAIMS, grant_of_claims
 from distributary.auth.grant import API_KEY_PREFIX, Grant
 from distributary.auth.jwt_checks import refuse
 from distributary.config import Config, load
@@ -156,7 +156,7 @@ def _grant(name: str, settings: Mapping[str, Any], default_views: str) -> Grant:
         raise ConfigError(f"{where}.user: invalid name", hint=_NAME_HINT)
     allowed = {claim: value for claim, value in settings.items() if claim in CLAIMS}
     try:
-        grant = of_claims(f"{API_KEY_PREFIX}{user}", allowed, default_views=default_views)
+        grant = grant_of_claims(f"{API_KEY_PREFIX}{user}", allowed, default_views=default_views)
     except TokenRefused as error:
         raise ConfigError(f"{where}: {error.message}", hint=error.hint) from None
     issued, expires = (_time_ms(settings.get(one), f"{where}.{one}") for one in ("issued", "expires"))

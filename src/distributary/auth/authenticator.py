@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from distributary.auth.api_keys import ApiKeys, is_key, unknown_key
-from distributary.auth.claims import of_token
+from distributary.auth.claims import grant_of_token
 from distributary.auth.grant import OPEN, STACK, Grant
 from distributary.auth.jwt_checks import Header, Rules, read_header, refuse, verify
 from distributary.auth.revocations import Read, Revocations, is_revoked, names_of
@@ -71,7 +71,7 @@ class Authenticator:
         grant = self._find_cached(token)
         if grant is None:
             claims = await self._verify(token)
-            grant = of_token(claims, claim=self._auth.claim, default_views=self._auth.default_views)
+            grant = grant_of_token(claims, claim=self._auth.claim, default_views=self._auth.default_views)
             self._cache(token, grant)
         await self._check_revoked(grant)
         if grant.channel and grant.channel != channel:

@@ -39,7 +39,7 @@ CLAIMS = (*PATTERNS, "rows", "columns", "limits", "operator")
 """The claims that are specific to Distributary, in a token and under ``[auth.keys]``."""
 
 
-def of_token(claims: Mapping[str, Any], *, claim: str = "", default_views: str = "none") -> Grant:
+def grant_of_token(claims: Mapping[str, Any], *, claim: str = "", default_views: str = "none") -> Grant:
     """Parse the claims of a verified token; raises TokenRefused if any of them is invalid.
 
     ``claim`` and ``default_views`` are the settings of these names.
@@ -57,13 +57,13 @@ def of_token(claims: Mapping[str, Any], *, claim: str = "", default_views: str =
         raise _invalid("channel", "the name of the one channel that the token is for")
     if not isinstance(id, str) or len(id) > MAX_ID:
         raise _invalid("jti", f"a string of at most {MAX_ID} characters")
-    grant = of_claims(user, own, default_views=default_views)
+    grant = grant_of_claims(user, own, default_views=default_views)
     return replace(
         grant, expires_at=_ms(claims.get("exp")), issued_at=_ms(claims.get("iat")), channel=channel, id=id
     )
 
 
-def of_claims(user: str, claims: Mapping[str, Any], *, default_views: str = "none") -> Grant:
+def grant_of_claims(user: str, claims: Mapping[str, Any], *, default_views: str = "none") -> Grant:
     """Parse what is allowed (`CLAIMS`); raises TokenRefused (claims, rows)."""
     patterns: dict[str, Any] = {name: _patterns(claims.get(name), name) for name in PATTERNS}
     if claims.get("views") is None and default_views == "all":

@@ -16,7 +16,7 @@ from typing import Any
 
 import jwt
 
-from distributary.auth.claims import of_token
+from distributary.auth.claims import grant_of_token
 from distributary.config import Auth, Config
 from distributary.config.private_files import read_secret, secret_file
 from distributary.errors import SecretFileError, UsageError
@@ -43,7 +43,7 @@ def sign_token(
     claims |= {"aud": auth.audience} if auth.audience else {}
     claims |= {"iss": auth.issuer} if auth.issuer else {}
     claims |= {auth.claim: dict(allowed)} if auth.claim else dict(allowed)
-    of_token(claims, claim=auth.claim, default_views=auth.default_views)
+    grant_of_token(claims, claim=auth.claim, default_views=auth.default_views)
     return jwt.encode(claims, auth.hmac_secret, algorithm="HS256"), claims
 
 

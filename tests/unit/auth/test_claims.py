@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.support.signed_tokens import claims
 
 from distributary.auth import Grant, Limits, Operator
-from distributary.auth.claims import CLAIMS, PATTERNS, of_claims, of_token
+from distributary.auth.claims import CLAIMS, PATTERNS, grant_of_claims, grant_of_token
 from distributary.errors import TokenRefused
 from distributary.model.field_mask import parse_field_mask
 
@@ -33,7 +33,7 @@ def test_token_is_read() -> None:
         jti="4f1c",
         more="of somebody else",
     )
-    assert of_token(body) == Grant(
+    assert grant_of_token(body) == Grant(
         user="ann",
         expires_at=20_500,
         issued_at=10_000,
@@ -55,17 +55,17 @@ def test_token_is_read() -> None:
 
 def test_claims_may_be_nested_in_one_claim() -> None:
     body = {"sub": "ann", "views": ["*"], "operator": "admin", "ours": {"views": ["odds"]}}
-    grant = of_token(body, claim="ours")
+    grant = grant_of_token(body, claim="ours")
     assert (grant.views, grant.operator) == (("odds",), Operator.NONE)
-    assert of_token({"sub": "ann"}, claim="ours").views == ()
+    assert grant_of_token({"sub": "ann"}, claim="ours").views == ()
     with pytest.raises(TokenRefused):
-        of_token({"sub": "ann", "ours": "all"}, claim="ours")
+        grant_of_token({"sub": "ann", "ours": "all"}, claim="ours")
 
 
 def test_views_that_are_not_named_are_none_or_all_by_setting() -> None:
-    assert of_token({"sub": "ann"}).views == ()
-    assert of_token({"sub": "ann"}, default_views="all").views == ("*",)
-    assert of_token({"sub": "ann", "views": []}, default_views="all").views == ()
+    assert grant_of_token({"sub": "ann"}).views == ()
+    assert grant_of_token({"sub": "ann"}, default_views="all").views == ("*",)
+    assert grant_of_token({"sub": "ann", "views": []}, default_views="all").views == ()
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_views_that_are_not_named_are_none_or_all_by_setting() -> None:
 )
 def test_token_with_invalid_claims_is_refused(changes: dict[str, Any]) -> None:
     with pytest.raises(TokenRefused) as caught:
-        of_token(claims(**changes))
+        grant_of_token(claims(**changes))
     assert caught.value.reason == "claims"
 
 
@@ -135,14 +135,14 @@ def test_token_with_invalid_claims_is_refused(changes: dict[str, Any]) -> None:
 )
 def test_token_with_an_invalid_row_filter_is_refused(rows: Any) -> None:
     with pytest.raises(TokenRefused) as caught:
-        of_token(claims(views=["odds"], rows=rows))
+        grant_of_token(claims(views=["odds"], rows=rows))
     assert caught.value.reason == "rows"
 
 
 @pytest.mark.parametrize("rows", [7, ["country = 'DE'"], True, {"Odds!": "a = 1"}])
 def test_token_with_malformed_rows_is_refused(rows: Any) -> None:
     with pytest.raises(TokenRefused):
-        of_token(claims(rows=rows))
+        grant_of_token(claims(rows=rows))
 
 
 patterns = st.text("ab-*", min_size=1, max_size=6)
@@ -150,7 +150,7 @@ patterns = st.text("ab-*", min_size=1, max_size=6)
 
 @given(st.text("ab-", min_size=1, max_size=6), st.lists(patterns, max_size=3))
 def test_view_is_seen_when_one_pattern_fits(name: str, allowed: list[str]) -> None:
-    grant = of_claims("ann", {"views": allowed})
+    grant = grant_of_claims("ann", {"views": allowed})
     assert grant.may_read(name) == any(fnmatchcase(name, pattern) for pattern in allowed)
 
 
@@ -164,7 +164,7 @@ json_values = st.recursive(
 @given(st.dictionaries(st.sampled_from(CLAIMS), json_values))
 def test_any_claims_give_a_grant_or_a_refusal(body: dict[str, Any]) -> None:
     try:
-        grant = of_claims("ann", body)
+        grant = grant_of_claims("ann", body)
     except TokenRefused:
         return
     assert bool(grant.operator) == bool(body.get("operator"))
@@ -181,15 +181,15 @@ def test_token_whose_rows_or_columns_lack_a_view_is_refused(name: str) -> None:
     given: Any = {"rows": "a = 1", "columns": ["a"]}[name]
     for views in (["odds", "bets"], ["*"], ["odds", "odds-*"]):
         with pytest.raises(TokenRefused, match="lacks the view"):
-            of_token(claims(views=views, **{name: {"odds": given}}))
-        of_token(claims(views=views, **{name: {"odds": given, "*": True}}))
-    of_token(claims(views=["odds-a", "odds-b"], **{name: {"odds-*": given}}))
+            grant_of_token(claims(views=views, **{name: {"odds": given}}))
+        grant_of_token(claims(views=views, **{name: {"odds": given, "*": True}}))
+    grant_of_token(claims(views=["odds-a", "odds-b"], **{name: {"odds-*": given}}))
 
 
 @given(st.text(min_size=1, max_size=8), st.text(max_size=8))
 def test_only_an_asterisk_stands_for_anything_in_a_name(pattern: str, name: str) -> None:
     try:
-        grant = of_claims("ann", {"groups": [pattern]})
+        grant = grant_of_claims("ann", {"groups": [pattern]})
     except TokenRefused:
         return
     parts = pattern.split("*")

@@ -75,6 +75,17 @@ def test_named_tests_and_files_exist(page: str) -> None:
         assert (ROOT / "src" / "distributary" / path).exists(), f"{page}: {path}"
 
 
+@pytest.mark.parametrize("page", ["ARCHITECTURE.md", "CONTRIBUTING.md"])
+def test_classes_and_functions_named_with_their_file_exist(page: str) -> None:
+    named = re.findall(rf"`((?:{PACKAGES})/[\w/]+\.py):(\w+)`", read(page))
+    assert named
+    for path, name in named:
+        source = read(f"src/distributary/{path}")
+        assert re.search(rf"^ *(?:class |(?:async )?def )?{name}\b", source, re.MULTILINE), (
+            f"{path} has no {name}"
+        )
+
+
 def test_every_rule_in_the_code_is_in_the_architecture() -> None:
     rules = set(re.findall(r"^\*\*R(\d+)\b", read("ARCHITECTURE.md"), re.MULTILINE))
     assert rules == {str(n) for n in range(1, 21)}

@@ -199,7 +199,7 @@ async def _ask(http: aiohttp.ClientSession, server: TestServer, own: str, data: 
             if reply.content_type in ("text/event-stream", "application/x-ndjson"):
                 return reply.status
             text = await reply.read()
-            # 50002 and 50003 are how the REST proxy says that Kafka does not answer.
+            # 50002 and 50003 are how the REST proxy says that Kafka does not respond.
             return (
                 503 if reply.status == 500 and re.search(rb'"error_code": ?5000[23]', text) else reply.status
             )

@@ -36,7 +36,7 @@ class LatchedReader:
         async def call(*args: Any, **more: Any) -> Any:
             self.calls[name] = self.calls.get(name, 0) + 1
             if name in self.broken:
-                raise ConnectionError("the store does not answer")
+                raise ConnectionError("the store does not respond")
             result = await inner(*args, **more)
             if name in self.blocked:
                 await self.blocked[name].wait()

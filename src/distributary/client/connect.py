@@ -79,7 +79,7 @@ class BackgroundErrors:
                 hint="Set security.protocol to what that port speaks, and sasl.* if it requires a password",
             )
         return KafkaUnavailable(
-            f"{what} failed: Kafka {servers} did not answer within {seconds:g} s "
+            f"{what} failed: Kafka {servers} did not respond within {seconds:g} s "
             f"({self._last or 'no error was reported'})",
             hint=CLIENT_UNREACHABLE_HINT,
         )

@@ -62,7 +62,7 @@ class Cluster:
                 raise self._silent(what) from None
 
     def _silent(self, what: str) -> KafkaUnavailable:
-        return KafkaUnavailable(f"{what}: Kafka at {self.servers} does not answer", hint="Try again")
+        return KafkaUnavailable(f"{what}: Kafka at {self.servers} does not respond", hint="Try again")
 
 
 def connect(kafka: Kafka, limit: float) -> Cluster:
@@ -109,7 +109,7 @@ def wait_for_kafka(
                     "or --command-config",
                 )
             raise KafkaUnavailable(
-                f"Kafka at {kafka.bootstrap_servers} did not answer within {limit:g} s "
+                f"Kafka at {kafka.bootstrap_servers} did not respond within {limit:g} s "
                 f"({_most_telling(causes, errors)})",
                 hint=UNREACHABLE_HINT,
             )
@@ -125,7 +125,7 @@ def _most_telling(causes: list[KafkaError], errors: list[KafkaError]) -> str:
     return (telling or errors or causes)[-1].str()
 
 
-# --- why a port that is open does not answer --------------------------------------------------------------
+# --- why a port that is open does not respond --------------------------------------------------------------
 
 
 def probe_ports(servers: str, security: str | None) -> str:

@@ -62,7 +62,7 @@ def call(cluster: Cluster, *, api: int, version: int, body: bytes, what: str, to
         except OSError as error:
             failure = str(error)
     raise KafkaUnavailable(
-        f"{what}: Kafka at {cluster.servers} does not answer ({failure or 'no answer'})",
+        f"{what}: Kafka at {cluster.servers} does not respond ({failure or 'no response'})",
         hint="Check that it runs, and that it supports this request (Kafka 2.6 and later do)",
     )
 

@@ -42,7 +42,7 @@ class ChangedKeys:
         """The key of every record from ``start`` up to ``end`` of the topic with this id.
 
         None if some may be missing (the topic was replaced, retention or compaction removed records, Kafka
-        does not answer in time), or if there are more than ``most``.
+        does not respond in time), or if there are more than ``most``.
         """
         spans = {
             partition: (start[partition].offset, mark.offset + (mark.part > 0))

@@ -99,7 +99,7 @@ class _Row(NamedTuple):
     admin: ForAdmin | None = None
 
 
-_NO_ANSWER = ForClient(KafkaUnavailable, "it did not answer in time", CLIENT_UNREACHABLE_HINT)
+_NO_ANSWER = ForClient(KafkaUnavailable, "it did not respond in time", CLIENT_UNREACHABLE_HINT)
 _REBALANCED = ForClient(
     GroupRefused,
     "its partitions were assigned to other members",
@@ -320,7 +320,7 @@ def admin_error(
             text = KafkaError(code).str()
     hint, kind = _ADMIN.get(code, ForAdmin(""))
     if code in UNREACHABLE:
-        return KafkaUnavailable(f"{what}: Kafka at {servers} does not answer ({text})", hint=hint)
+        return KafkaUnavailable(f"{what}: Kafka at {servers} does not respond ({text})", hint=hint)
     if is_auth_error(cause):
         return KafkaRefused(f"{what}: Kafka at {servers} refuses the connection ({text})", hint=hint)
     return (kind or KafkaRefused)(f"{what}: {text}", hint=hint)
@@ -333,7 +333,7 @@ def topic_error(error: KafkaException | KafkaError, what: str) -> DistributaryEr
     if code in NO_LEADER or code == UNKNOWN_LEADER:
         return KafkaUnavailable(f"{what}: {text}", hint=NO_LEADER_HINT)
     if code in UNREACHABLE:
-        return KafkaUnavailable(f"{what}: Kafka does not answer ({text})", hint="Check that it runs")
+        return KafkaUnavailable(f"{what}: Kafka does not respond ({text})", hint="Check that it runs")
     if code in MISSING_TOPIC:
         return TopicMissing(f"{what}: there is no such topic")
     kind = KafkaRefused if code in _MISSING_ACL else TopicError

@@ -33,7 +33,7 @@ class RecordLookup:
         """Read the records at these offsets of each partition, in one pass over each.
 
         Records that do not exist (any more) are missing in the result. Raises KafkaException if Kafka does
-        not answer for ``limit`` seconds; it can then be called again.
+        not respond for ``limit`` seconds; it can then be called again.
         """
         left = {partition: sorted(some) for partition, some in offsets.items() if some}
         found: dict[tuple[int, int], Message] = {}

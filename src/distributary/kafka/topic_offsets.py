@@ -152,7 +152,7 @@ def read_offsets(
 ) -> dict[TopicPartition, Any]:
     """Read where partitions begin or end (confluent's ``OffsetSpec``). Raises KafkaException.
 
-    If a broker does not answer within ``limit`` seconds the library raises nothing and returns the offset
+    If a broker does not respond within ``limit`` seconds the library raises nothing and returns the offset
     -1001, which would be mistaken for a log that lost everything. -1 is a result: no record is as late.
     Partitions that were just created or moved are waited for.
     """

@@ -109,7 +109,7 @@ class Case:
                     raise
 
     def copy_on(self, consumer: Consumer, producer: Producer) -> None:
-        """Copy as an application does: again whenever Kafka does not answer in time."""
+        """Copy as an application does: again whenever Kafka does not respond in time."""
         deadline = time.monotonic() + WAIT
         while True:
             try:

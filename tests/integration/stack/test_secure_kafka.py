@@ -224,7 +224,7 @@ def test_quotas_and_reassign_commands_log_in(secure: RunningStack, run: Run) -> 
     run("quotas", "delete", "--user", "ann").good()
     broker = secure.config.kafka.bootstrap_servers
     for properties, expected in (
-        ({}, "does not answer"),
+        ({}, "does not respond"),
         (scram_login("distributary", "wrong"), "refuses the connection"),
         (login(secure, "distributary-publisher").properties, "uthorization"),
     ):

@@ -135,7 +135,7 @@ ONE_LOOK: dict[str, tuple[str, Observation]] = {
         ),
     ),
     "a view that lacks records": ("incomplete", observation(views={"odds": view(incomplete=1)})),
-    "a store that does not answer": (
+    "a store that does not respond": (
         "store-unreachable",
         observation(stores=(ServerState("redis://a", False, ["odds"]),)),
     ),
@@ -147,7 +147,7 @@ ONE_LOOK: dict[str, tuple[str, Observation]] = {
         "store-nearly-full",
         observation(stores=(ServerState("redis://a", True, [], used=95, limit=100),)),
     ),
-    "a Kafka that does not answer": (
+    "a Kafka that does not respond": (
         "kafka-unreachable",
         observation(kafka=KafkaObservation(False, "timed out")),
     ),

@@ -19,7 +19,7 @@ from distributary.stack.stack_file import Phase, StackState
 
 
 class Hangs(Cluster):
-    """A Kafka that does not answer, and does not say so."""
+    """A Kafka that does not respond, and does not say so."""
 
     def observe(self, names: set[str]) -> KafkaObservation:
         time.sleep(6)

@@ -1,4 +1,4 @@
-"""Waiting for a Kafka that does not answer. TLS ports: tests/integration/secured/test_connecting.py."""
+"""Waiting for a Kafka that does not respond. TLS ports: tests/integration/secured/test_connecting.py."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_wait_for_kafka_reports_once_that_it_waits_and_then_what_to_check() -> N
     address = f"127.0.0.1:{free_port()}"
     reported: list[str] = []
     began = time.monotonic()
-    with pytest.raises(KafkaUnavailable, match=f"Kafka at {address} did not answer within 0.5 s") as caught:
+    with pytest.raises(KafkaUnavailable, match=f"Kafka at {address} did not respond within 0.5 s") as caught:
         wait_for_kafka(Kafka(bootstrap_servers=address), 0.5, reported.append)
     assert time.monotonic() - began < 0.5 + 3 * LIMIT
     assert reported == [f"waiting for Kafka at {address}"]

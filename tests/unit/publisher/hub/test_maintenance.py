@@ -72,7 +72,7 @@ async def test_renewal_goes_on_when_the_server_of_one_view_is_down() -> None:
     fake_view.writer.go_live(Build("other", "b1"))
 
     class Half(LatchedReader):
-        """A store of which one view's server does not answer."""
+        """A store of which one view's server does not respond."""
 
         async def renew(self, view: str, *args: Any) -> Any:
             if view == "other":

@@ -113,7 +113,15 @@ async def _ours(exits: AsyncExitStack, spec: FanOut, folder: Path, programs: Pat
     payload = Payload(spec.payload_bytes)
 
     def publish(n: int) -> None:
-        record = Packed(0, n, payload.time, payload.time, payload.key, payload.value(n), False)
+        record = Packed(
+            partition=0,
+            offset=n,
+            time=payload.time,
+            event_time=payload.time,
+            key=payload.key,
+            value=payload.value(n),
+            unparsed=False,
+        )
         if reducer.fold([record]) != 1:
             raise BenchError("a record made no change")
 

@@ -36,7 +36,15 @@ class Writer:
         n, self.written = self.written, self.written + 1
         now = int(time.time() * 1000)
         value = b'{"n":%d,"t":%d,"pad":"%b"}' % (n, time.monotonic_ns(), b"x" * self._spec.value_bytes)
-        record = Packed(0, n, now, now, b"k%d" % (n % self._spec.keys), value, False)
+        record = Packed(
+            partition=0,
+            offset=n,
+            time=now,
+            event_time=now,
+            key=b"k%d" % (n % self._spec.keys),
+            value=value,
+            unparsed=False,
+        )
         if self._reducer.fold([record]) != 1:
             raise BenchError("a record made no change")
 

@@ -140,7 +140,18 @@ async def _start(exits: AsyncExitStack, spec: Rows, folder: Path) -> tuple[str, 
 
 def _fill(reducer: Any, rows: int) -> None:
     for at in range(0, rows, GROUP):
-        some = [Packed(0, n, 1, 1, f"row {n}".encode(), _value(n), False) for n in range(at, at + GROUP)]
+        some = [
+            Packed(
+                partition=0,
+                offset=n,
+                time=1,
+                event_time=1,
+                key=f"row {n}".encode(),
+                value=_value(n),
+                unparsed=False,
+            )
+            for n in range(at, at + GROUP)
+        ]
         if reducer.fold(some) != GROUP:
             raise BenchError("a record made no change")
 

@@ -139,7 +139,15 @@ def _change(
         gone = sorted(json.loads(old).keys() - json.loads(new).keys())
         fields = b'"changed":%b' % new + (b',"gone":%b' % msgspec.json.encode(gone) if gone else b"")
     row = new if new and (old is None or now - was) else b""  # as the reducer does: whole only where needed
-    return Change(key, at, fields, row, sorted(now - was), sorted(was & now), sorted(was - now))
+    return Change(
+        key=key,
+        time=at,
+        fields=fields,
+        row=row,
+        adds=sorted(now - was),
+        changes=sorted(was & now),
+        removes=sorted(was - now),
+    )
 
 
 class FakeTopicWriter:

@@ -41,7 +41,17 @@ class ReducerHarness:
         for key, value in rows.items():
             text = None if value is None else json.dumps(value).encode()
             now = int(time.time() * 1000)
-            packed.append(Packed(0, self._offset, now, now, key.encode(), text, False))
+            packed.append(
+                Packed(
+                    partition=0,
+                    offset=self._offset,
+                    time=now,
+                    event_time=now,
+                    key=key.encode(),
+                    value=text,
+                    unparsed=False,
+                )
+            )
             self._offset += 1
         self._reducer.fold(packed)
 

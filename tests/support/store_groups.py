@@ -17,7 +17,7 @@ def change(
 ) -> Change:
     """A change to a whole row, or its removal."""
     text = b"" if row is None else json.dumps(row, separators=(",", ":")).encode()
-    return Change(key, 1, b"", text, list(adds), [], list(removes))
+    return Change(key=key, time=1, fields=b"", row=text, adds=list(adds), changes=[], removes=list(removes))
 
 
 def group(

@@ -112,7 +112,9 @@ def is_repeat(sources: dict[int, SourceProgress], source: Source) -> bool:
     _, attempt, offset, row, crc = source
     progress = sources.get(source.partition)
     if progress is None:
-        sources[source.partition] = SourceProgress(attempt, offset, 0, offset, 0, row, crc)
+        sources[source.partition] = SourceProgress(
+            attempt=attempt, offset=offset, part=0, at_offset=offset, at_part=0, at_row=row, crc=crc
+        )
         return False
     if attempt < progress.attempt:
         return True
@@ -122,10 +124,18 @@ def is_repeat(sources: dict[int, SourceProgress], source: Source) -> bool:
             return True
         part = progress.at_part + 1 if offset == progress.at_offset else 0
     if (offset, part) > (progress.offset, progress.part):
-        sources[source.partition] = SourceProgress(attempt, offset, part, offset, part, row, crc)
+        sources[source.partition] = SourceProgress(
+            attempt=attempt, offset=offset, part=part, at_offset=offset, at_part=part, at_row=row, crc=crc
+        )
         return False
     sources[source.partition] = SourceProgress(
-        attempt, progress.offset, progress.part, offset, part, row, progress.crc
+        attempt=attempt,
+        offset=progress.offset,
+        part=progress.part,
+        at_offset=offset,
+        at_part=part,
+        at_row=row,
+        crc=progress.crc,
     )
     return True
 

@@ -50,7 +50,15 @@ class EventRule:
     def read(self, event: FeedEvent) -> Record:
         """Read an event's value by the feed's format; raises Unreadable."""
         value = None if event.value is None else _read(self._format, event.value)
-        return Record(0, event.offset, 0, event.time, event.time, "", value)
+        return Record(
+            partition=0,
+            offset=event.offset,
+            part=0,
+            time=event.time,
+            event_time=event.time,
+            key="",
+            value=value,
+        )
 
     def fold(self, key: str, row: Fields, event: Record) -> Fields | None:
         """Return the row after the event; None removes it. Raises whatever the function raises."""
@@ -219,7 +227,7 @@ def fold_event(
         size += len(fields) + sum(map(len, row.values())) if row is not None else len(key)
         if not quiet:
             batch.last[key] = len(batch.steps)
-            batch.steps.append(Step(key, event.time, old, row, fields, b""))
+            batch.steps.append(Step(key=key, time=event.time, old=old, new=row, fields=fields, json=b""))
     more = f" (and {len(failed) - 1} more rows)" if len(failed) > 1 else ""
     return FoldedSlice(changed, size, failed[0] + more if failed else "")
 

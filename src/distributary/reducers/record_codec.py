@@ -65,9 +65,30 @@ def unpack(packed: bytes) -> Packed:
         key = packed[_HEAD.size : at]
     value = None if flag & _NO_VALUE else packed[at:]
     if flag <= _NO_VALUE:  # nearly all
-        return Packed(partition, offset, time, event_time, key, value, False, None, crc)
+        return Packed(
+            partition=partition,
+            offset=offset,
+            time=time,
+            event_time=event_time,
+            key=key,
+            value=value,
+            unparsed=False,
+            source=None,
+            crc=crc,
+        )
     unparsed, filtered = bool(flag & _UNPARSED), bool(flag & _FILTERED)
-    return Packed(partition, offset, time, event_time, key, value, unparsed, None, crc, filtered)
+    return Packed(
+        partition=partition,
+        offset=offset,
+        time=time,
+        event_time=event_time,
+        key=key,
+        value=value,
+        unparsed=unparsed,
+        source=None,
+        crc=crc,
+        filtered=filtered,
+    )
 
 
 def pack_sql(key: str, value: str, event_time: str, unparsed: str) -> str:

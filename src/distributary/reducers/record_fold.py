@@ -101,7 +101,17 @@ class RecordReader:
                 continue
             if window is not None:
                 name = f"{name}@{window_start(event_time, window)}"
-            out.append(Record(partition, offset, part, when, event_time, name, fields))
+            out.append(
+                Record(
+                    partition=partition,
+                    offset=offset,
+                    part=part,
+                    time=when,
+                    event_time=event_time,
+                    key=name,
+                    value=fields,
+                )
+            )
         self._part_of = Mark(end, end_part)
         self.last = Fingerprint(end, packed[-1].crc) if packed else None
         return out, Mark(end, end_part + 1) if found else None
@@ -185,7 +195,7 @@ def fold_records(
         if same:
             continue
         last[key] = len(steps)
-        steps.append(Step(key, record.time, old, row, fields, json))
+        steps.append(Step(key=key, time=record.time, old=old, new=row, fields=fields, json=json))
         size += len(fields) + len(json)
         if size > GROUP_BYTES and batch.records > 1:
             raise GroupTooLarge

@@ -231,7 +231,7 @@ class Reducer:
             row = self._cache.rows[key][0]
             if row is not None:
                 batch.last[key] = len(batch.steps)
-                batch.steps.append(Step(key, now, row, None, b"", b""))
+                batch.steps.append(Step(key=key, time=now, old=row, new=None, fields=b"", json=b""))
                 batch.rows[key] = NO_ROW
         self._write_batch(batch, batch.stored_rows(self._cache.rows, None), self._mark)
         return len(batch.steps)
@@ -258,7 +258,9 @@ class Reducer:
         for key in keys:
             row = self._cache.rows[key][0]
             if row is not None:
-                batch.steps.append(Step(key, until, row, row, b"", b"", until))
+                batch.steps.append(
+                    Step(key=key, time=until, old=row, new=row, fields=b"", json=b"", until=until)
+                )
         self._trim()
         return self._write(batch, {}, self._mark, until=until)
 

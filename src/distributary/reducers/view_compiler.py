@@ -142,7 +142,15 @@ class Compiler:
             value = f"IF(value_bytes IS NULL, cast(null as binary), {value})"
         packed = pack_sql("row_key", value, "event_time", "unparsed")
         decode = decode_sql(feed, known) if named else ()
-        return Plan(tuple(source), where, tuple(computed), tuple(select), packed, projection, decode)
+        return Plan(
+            source=tuple(source),
+            where=where,
+            computed=tuple(computed),
+            select=tuple(select),
+            packed=packed,
+            projection=projection,
+            decode=decode,
+        )
 
     def _row_key(self, view: View, feed: Feed, json: bool, columns: Columns) -> str:
         """Return the SQL of the row key.

@@ -27,7 +27,18 @@ from distributary.store.store_types import Claimed
 
 BUILD = Build("v", "b")
 SUM = View("v", "f", reduce="aggregate", aggregates={"total": "sum(n)", "count": "count()"})
-RECORDS = [Packed(0, i, 1, 1, b"k%d" % (i % 3), b'{"total":1}', False) for i in range(400)]
+RECORDS = [
+    Packed(
+        partition=0,
+        offset=i,
+        time=1,
+        event_time=1,
+        key=b"k%d" % (i % 3),
+        value=b'{"total":1}',
+        unparsed=False,
+    )
+    for i in range(400)
+]
 
 
 @pytest.fixture(params=["valkey", "redis"])

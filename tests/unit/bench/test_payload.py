@@ -13,7 +13,9 @@ def test_the_peer_gets_what_our_reducer_makes_of_the_records() -> None:
     payload = Payload(150)
     for n in (1, 2, 999_999):
         fields = describe_change(read_object(payload.value(n - 1)), read_object(payload.value(n)))
-        ours = change_data(Change("k", payload.time, fields, b"", [], [1], []))
+        ours = change_data(
+            Change(key="k", time=payload.time, fields=fields, row=b"", adds=[], changes=[1], removes=[])
+        )
         assert payload.data(n) == ours
         assert len(ours) == 150
 

@@ -44,7 +44,9 @@ def on_event(row: dict[str, Any], event: Any) -> dict[str, Any] | None:
 
 def packed(offset: int, key: str, value: Any, time: int = 1000) -> Packed:
     body = None if value is None else json.dumps(value).encode()
-    return Packed(0, offset, time, time, key.encode(), body, False)
+    return Packed(
+        partition=0, offset=offset, time=time, event_time=time, key=key.encode(), value=body, unparsed=False
+    )
 
 
 def feed_event(offset: int, value: Any, time: int = 1000) -> FeedEvent:

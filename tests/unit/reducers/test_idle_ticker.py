@@ -51,7 +51,19 @@ class IdleView:
 
     def fold(self, task: Reducer, offset: int, key: str, starts: int = 0) -> None:
         body = json.dumps({"starts": starts}).encode()
-        task.fold([Packed(task.partition, offset, self.now, self.now, key.encode(), body, False)])
+        task.fold(
+            [
+                Packed(
+                    partition=task.partition,
+                    offset=offset,
+                    time=self.now,
+                    event_time=self.now,
+                    key=key.encode(),
+                    value=body,
+                    unparsed=False,
+                )
+            ]
+        )
 
     def keys(self) -> set[str]:
         found = self.store.writer.scan(BUILD, 0, 100)[1]

@@ -73,7 +73,19 @@ class TimedView:
 
     def fold(self, key: str, value: dict[str, Any] | None) -> None:
         body = None if value is None else json.dumps(value).encode()
-        self.reducer.fold([Packed(0, self.offset, self.now, self.now, key.encode(), body, False)])
+        self.reducer.fold(
+            [
+                Packed(
+                    partition=0,
+                    offset=self.offset,
+                    time=self.now,
+                    event_time=self.now,
+                    key=key.encode(),
+                    value=body,
+                    unparsed=False,
+                )
+            ]
+        )
         self.offset += 1
 
     def tick(self) -> None:

@@ -16,7 +16,17 @@ def head(key_size: int, flag: int) -> bytes:
 
 
 def record(key: bytes | None, value: bytes | None, unparsed: bool, **more: Any) -> Packed:
-    return Packed(1, 42, 1000, 2000, key, value, unparsed, crc=4_000_000_000, **more)
+    return Packed(
+        partition=1,
+        offset=42,
+        time=1000,
+        event_time=2000,
+        key=key,
+        value=value,
+        unparsed=unparsed,
+        crc=4_000_000_000,
+        **more,
+    )
 
 
 @pytest.mark.parametrize(
@@ -38,4 +48,14 @@ def test_unpack_reads_every_flag_and_key(packed: bytes, expected: Packed) -> Non
 def test_unpack_rekeyed_reads_internal_and_source_offsets() -> None:
     packed = struct.pack(">iqI", 7, 10, 99) + b"3:8\n" + head(1, 0) + b"a{}"
     source = Source(1, 3, 42, 8, 4_000_000_000)
-    assert unpack_rekeyed(packed) == Packed(7, 10, 1000, 2000, b"a", b"{}", False, source, 99)
+    assert unpack_rekeyed(packed) == Packed(
+        partition=7,
+        offset=10,
+        time=1000,
+        event_time=2000,
+        key=b"a",
+        value=b"{}",
+        unparsed=False,
+        source=source,
+        crc=99,
+    )

@@ -36,7 +36,15 @@ def packed(
     offset: int, key: str | bytes | None, value: Any, *, time: int = 1000, unparsed: bool = False
 ) -> Packed:
     body = value if value is None or isinstance(value, bytes) else json.dumps(value).encode()
-    return Packed(0, offset, time, time, key.encode() if isinstance(key, str) else key, body, unparsed)
+    return Packed(
+        partition=0,
+        offset=offset,
+        time=time,
+        event_time=time,
+        key=key.encode() if isinstance(key, str) else key,
+        value=body,
+        unparsed=unparsed,
+    )
 
 
 class Setup:
@@ -390,7 +398,15 @@ def test_late_records_and_far_futures_are_refused_in_windows() -> None:
     minute = 60_000
 
     def at(offset: int, event: int) -> Packed:
-        return Packed(0, offset, 100 * minute, event, b"a", b"{}", False)
+        return Packed(
+            partition=0,
+            offset=offset,
+            time=100 * minute,
+            event_time=event,
+            key=b"a",
+            value=b"{}",
+            unparsed=False,
+        )
 
     one.reducer.fold([at(0, 100 * minute), at(1, 99 * minute + 1), at(2, 98 * minute), at(3, 10**15)])
     assert [(d.offset, d.reason.split(":")[0][:4]) for d in one.dead] == [(2, "late"), (3, "the ")]
@@ -417,7 +433,9 @@ def test_row_of_another_partition_is_refused() -> None:
     one.reducer.fold([packed(0, "a", {"n": 1})])
     other = one.again(partition=1)
     with pytest.raises(NotOwner):
-        other.fold([Packed(1, 0, 1, 1, b"a", b'{"n":2}', False)])
+        other.fold(
+            [Packed(partition=1, offset=0, time=1, event_time=1, key=b"a", value=b'{"n":2}', unparsed=False)]
+        )
     assert one.row("a") == {"n": 1}
 
 
@@ -479,7 +497,15 @@ def test_group_that_was_too_large_leaves_the_watermark_as_it_was(monkeypatch: py
     one = Setup(view)
     minute = 60_000
     records = [
-        Packed(0, at, 100 * minute, (10 + at) * minute, b"a", b'{"text":"%s"}' % (b"x" * 100), False)
+        Packed(
+            partition=0,
+            offset=at,
+            time=100 * minute,
+            event_time=(10 + at) * minute,
+            key=b"a",
+            value=b'{"text":"%s"}' % (b"x" * 100),
+            unparsed=False,
+        )
         for at in range(3)
     ]
     monkeypatch.setattr(record_fold, "GROUP_BYTES", 150)

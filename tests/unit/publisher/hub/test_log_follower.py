@@ -57,7 +57,9 @@ def live(to: Follower, number: int, sink: FoldingSink, query: Query | None = Non
 
 def change(key: str, **numbers: list[int]) -> Change:
     adds, changes, removes = (numbers.get(name, []) for name in ("adds", "changes", "removes"))
-    return Change(key, 0, b'"changed":{}', b"{}", adds, changes, removes)
+    return Change(
+        key=key, time=0, fields=b'"changed":{}', row=b"{}", adds=adds, changes=changes, removes=removes
+    )
 
 
 def test_change_is_encoded_once_per_encoder_and_written_once_per_subscription() -> None:

@@ -2,14 +2,14 @@
 
 ::
 
-    1  produce    records are written to a Kafka topic, the feed (``Producer``, or any Kafka client)
-    2  kafka      keeps them, ordered by record key, until they are read
-    3  reduce     a Spark task a partition folds each record into its row (a view is a set of rows)
-    4  store      row, change and offset are written to Redis/Valkey together, or not at all
-    5  publish    the publisher sends each change to whoever asked for that row (WebSocket, SSE)
-    6  subscribe  a subscriber starts from a snapshot, follows, and resumes where it was
-       control    beside the flow: define views, subscribe and begin over REST, see what runs
-       cli        ``distributary up`` runs it all on one machine
+    1  client      writes records to a Kafka topic, the feed (``Producer``, or any Kafka client)
+    2  kafka       stores them, ordered by record key
+    3  reducers    fold each record into its row: one Spark task per partition (a view is a set of rows)
+    4  store       writes row, change and offset to Redis/Valkey together, or not at all
+    5  publisher   sends each change to the subscribers of that row (WebSocket, SSE)
+    6  subscriber  starts from a snapshot, follows the changes, and resumes where it was
+       control     beside the flow: define views, subscribe and begin over REST, show what runs
+       cli         ``distributary up`` runs all of it on one machine
 
 From Python: ``async with distributary.subscribe("odds") as changes: async for change in changes: …``,
 or ``subscribe_sync`` without asyncio. ``Producer`` and ``Consumer`` (``AsyncProducer``, ``AsyncConsumer``)

@@ -187,5 +187,5 @@ async def test_unusable_schema_stops_the_view(feeding: Feeding, registry: Schema
     status = await feeding.until(endless, lambda status: status.get("status") == "stopped")
     assert "recursive reference in Avro schema" in status["reason"]
     status = await feeding.until(events, lambda status: status.get("status") == "stopped")
-    assert "an event feed cannot be of format avro" in status["reason"]
+    assert "an event feed cannot have the format avro" in status["reason"]
     await other.drop()

@@ -149,8 +149,8 @@ def test_spark_that_cannot_start_is_reported_in_one_line(tmp_path: Path) -> None
         timeout=60 * LIMIT,
     )
     assert done.returncode == 1
-    stats = next(line for line in done.stderr.splitlines() if line.startswith("distributary reducers:"))
-    assert "cannot start Spark at local[0]" in stats
+    error = next(line for line in done.stderr.splitlines() if line.startswith("error:"))
+    assert "cannot start Spark at local[0]" in error
     assert "Traceback" not in done.stderr
 
 

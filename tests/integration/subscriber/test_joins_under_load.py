@@ -101,7 +101,8 @@ async def test_joins_under_load_lose_and_repeat_nothing(database: Database, publ
     assert tally.total >= 3_000
     ways = ("snapshot", "recovered", "begun", "begun early, snapshot", "stream", "stream resumed")
     assert all(tally.joins.get(way, 0) >= 50 for way in ways), tally.joins
-    assert message["seq"] > 10_000
+    # The load ends with the last join, so its total depends on how fast the joins were.
+    assert message["seq"] > 1_000 * message["seconds"]
 
 
 def deliver_nothing_held(joining: JoinBuffer, epoch: str, seq: int) -> Sequence[Publication] | None:

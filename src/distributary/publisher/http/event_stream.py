@@ -55,7 +55,6 @@ _ERRORS = {
     codes.BUILDING.code: (503, "view-building"),
     codes.LIMIT_EXCEEDED.code: (429, "limit-exceeded"),
     codes.INTERNAL.code: (503, "store-unavailable"),
-    codes.BUSY.code: (503, "busy"),
     codes.PERMISSION_DENIED.code: (403, "forbidden"),
     codes.TOO_MANY_REQUESTS.code: (429, "too-many-requests"),
 }

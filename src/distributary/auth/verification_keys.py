@@ -130,7 +130,7 @@ def _bound(key: Any, kid: str | None) -> VerifyingKey:
         return VerifyingKey((_OF_CURVE[key.curve.name],), key, kid)
     if isinstance(key, Ed25519PublicKey):
         return VerifyingKey(_OF_EDWARDS, key, kid)
-    raise ValueError("it is no RSA, EC or Ed25519 public key")
+    raise ValueError("it is not an RSA, EC or Ed25519 public key")
 
 
 log = logging.getLogger(__name__)

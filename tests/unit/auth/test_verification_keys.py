@@ -55,7 +55,7 @@ def private_pem() -> bytes:
         (private_pem, "not a public key in PEM format"),
         (lambda: pem(rsa.generate_private_key(65537, 1024)), "1024 bits is too short"),
         (lambda: pem(ec.generate_private_key(ec.SECP256K1())), "secp256k1 is none of P-256"),
-        (lambda: pem(x25519.X25519PrivateKey.generate()), "no RSA, EC or Ed25519"),
+        (lambda: pem(x25519.X25519PrivateKey.generate()), "not an RSA, EC or Ed25519"),
     ],
 )
 def test_invalid_files_are_refused(text: Any, said: str) -> None:
